@@ -1,0 +1,64 @@
+"""How localhost reaches the server, as data: the stack exports it, the tunnel dials it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from verdict.errors import BadConfig
+
+SERVER_PORT = 8000
+
+
+@dataclass(frozen=True)
+class Iap:
+    """A Compute Engine machine behind Identity-Aware Proxy's TCP relay."""
+
+    kind: ClassVar[str] = "iap"
+    project: str
+    zone: str
+    instance: str
+    port: int = SERVER_PORT
+    interface: str = "nic0"
+
+
+@dataclass(frozen=True)
+class Ssm:
+    """An EC2 machine behind a Session Manager port-forwarding session."""
+
+    kind: ClassVar[str] = "ssm"
+    region: str
+    instance_id: str
+    port: int = SERVER_PORT
+
+
+@dataclass(frozen=True)
+class SageMaker:
+    """A SageMaker endpoint; every request is signed with the operator's credentials."""
+
+    kind: ClassVar[str] = "sagemaker"
+    region: str
+    endpoint: str
+    model: str
+
+
+Access = Iap | Ssm | SageMaker
+_KINDS: dict[str, type[Iap] | type[Ssm] | type[SageMaker]] = {c.kind: c for c in (Iap, Ssm, SageMaker)}
+
+
+def to_output(access: Access) -> dict[str, object]:
+    """The mapping that a stack exports as `access`."""
+    return {"kind": access.kind, **asdict(access)}
+
+
+def from_output(value: Mapping[str, object]) -> Access:
+    """Read what `to_output` made (Pulumi returns ints as floats). Raises `BadConfig` for another kind or missing keys."""
+    kind = str(value.get("kind"))
+    if kind not in _KINDS:
+        raise BadConfig(f"unknown access kind {kind!r}", way_out=f"one of {', '.join(sorted(_KINDS))}")
+    fields = {k: int(v) if isinstance(v, float) else v for k, v in value.items() if k != "kind"}
+    try:
+        return _KINDS[kind](**fields)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise BadConfig(f"the stack's access output does not fit {kind}", why=str(error)) from error

@@ -1,0 +1,126 @@
+"""What the command line asks of a running target. It never asks which target it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from startup.phases import BootStatus
+
+
+class State(StrEnum):
+    """Where a deployment stands. *Created* and *serving* are different; *expired* is normal."""
+
+    ABSENT = "absent"
+    QUEUED = "queued"
+    CREATED = "created"
+    SERVING = "serving"
+    STOPPED = "stopped"
+    EXPIRED = "expired"
+    RECLAIMED = "reclaimed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class DeploymentRef:
+    """One deployment, as the stack's outputs name it. `id` is the random id that all its things carry."""
+
+    stack: str
+    id: str
+    outputs: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine (or endpoint) as the cloud shows it now."""
+
+    name: str
+    where: str
+    cloud_state: str
+    created_at: datetime | None
+    expires_at: datetime | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Billable:
+    """A thing that can bill. `price_per_hour` is None when the catalog does not know it."""
+
+    kind: str
+    name: str
+    where: str
+    price_per_hour: float | None = None
+    kept: str = ""  # why it is kept on purpose; empty when it should be gone
+
+
+class LiveTarget(Protocol):
+    """The running thing of one target, asked over the cloud's own API (never through Pulumi).
+
+    Every method makes its own calls, returns when it knows, and raises `NoAccess` when the cloud will not say.
+    """
+
+    def now(self) -> datetime:
+        """The cloud's time (its answers' Date), UTC: what `expires_at` is compared with, whatever this machine's clock says."""
+
+    def find(self, deployment: DeploymentRef) -> Machine | None:
+        """The machine that carries the id, whatever Pulumi's state says. None when there is none."""
+
+    def boot(self, deployment: DeploymentRef) -> BootStatus | None:
+        """What the machine last reported about its boot. None when it has not reported yet or is gone."""
+
+    def log(self, deployment: DeploymentRef, *, since: int = 0) -> tuple[str, int]:
+        """Boot and server log from offset `since`, and the next offset. Empty when there is none."""
+
+    def inventory(self, deployment: DeploymentRef) -> Sequence[Billable]:
+        """Everything of the id that can bill, in every place it may be. Never raises for a place that is empty."""
+
+    def delete(self, thing: Billable) -> None:
+        """Returns when it is gone; already gone is success."""
+
+    def last_failure(self, deployment: DeploymentRef) -> Failure | None:
+        """Why the last create of this deployment failed, from the cloud's own record of operations. None when it did not."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed create as the cloud recorded it: its own code and words, and where."""
+
+    code: str
+    message: str
+    where: str
+
+
+@dataclass(frozen=True)
+class QueueEntry:
+    """A request for capacity that waits in the cloud's queue."""
+
+    name: str
+    state: str
+    since: datetime
+
+
+@runtime_checkable
+class CanQueue(Protocol):
+    """A target whose cloud queues requests for capacity."""
+
+    def queued(self, deployment: DeploymentRef) -> QueueEntry | None:
+        """The waiting request, or None."""
+
+
+@runtime_checkable
+class CanScale(Protocol):
+    """A target that serves from several machines."""
+
+    def scale(self, deployment: DeploymentRef, replicas: int) -> None:
+        """Returns when the cloud has accepted the number; raises `Refused` outside the plan's bounds."""
+
+
+@runtime_checkable
+class CanBake(Protocol):
+    """A target that can save a warm machine image."""
+
+    def bake(self, deployment: DeploymentRef) -> str:
+        """The image's name; returns when it is ready."""
