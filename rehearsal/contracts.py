@@ -51,7 +51,7 @@ class Ledger(Protocol):
 
 
 class Guest(Protocol):
-    """The cloud as one machine sees it. Called from the machine's fakes, possibly in another thread; never blocks on the machine."""
+    """The cloud as one machine sees it. Called from the machine's fakes, maybe in another thread; never blocks on the machine."""
 
     def metadata(self) -> Mapping[str, object]:
         """The metadata tree below `/computeMetadata/v1/` (`instance`, `project`), as nested mappings of strings."""

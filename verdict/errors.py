@@ -28,7 +28,11 @@ class FlexserveError(Exception):
     def __str__(self) -> str:
         return "\n".join(
             part
-            for part in (self.what, f"  why: {self.why}" if self.why else "", f"  way out: {self.way_out}" if self.way_out else "")
+            for part in (
+                self.what,
+                f"  why: {self.why}" if self.why else "",
+                f"  way out: {self.way_out}" if self.way_out else "",
+            )
             if part
         )
 

@@ -1,0 +1,124 @@
+"""The shapes of the catalog's rows. A row without source, date and evidence does not load."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Evidence = Literal["measured", "documented", "inferred", "claimed"]
+
+
+class Row(BaseModel):
+    """A fact: where it comes from, when, and how sure it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str = Field(min_length=1)
+    date: date
+    evidence: Evidence
+
+
+class Accelerator(Row):
+    """A chip. Memory is what a program sees, in GiB; `kv_sliding_layers`: what a sliding-window layer's cache holds."""
+
+    name: str
+    title: str
+    memory_gib: float
+    bandwidth_gb_s: float
+    dtypes: tuple[str, ...]
+    quantization: tuple[str, ...]
+    kv_cache_dtypes: tuple[str, ...]
+    kv_sliding_layers: Literal["full", "window"]
+
+
+class MachineType(Row):
+    """A machine that a cloud rents out; `accelerators` is the number of chips."""
+
+    name: str
+    cloud: str
+    accelerator: str
+    accelerators: int
+    vcpu: int
+    memory_gib: float
+    disk_types: tuple[str, ...]
+
+
+class Provisioning(Row):
+    """A way of asking for a machine, and how long it may run, in seconds."""
+
+    name: str
+    cloud: str
+    window_min_s: int
+    window_max_s: int
+
+
+class Zone(Row):
+    """A place where accelerators can be asked for under one provisioning model."""
+
+    name: str
+    cloud: str
+    provisioning: str
+    accelerators: tuple[str, ...]
+
+
+class Price(Row):
+    """US dollars a unit. No regions means everywhere, no provisioning means any."""
+
+    item: str
+    provisioning: str
+    regions: tuple[str, ...]
+    unit: Literal["accelerator-hour", "hour", "gib", "gib-month"]
+    usd: float
+
+
+class KvLayers(BaseModel):
+    """A group of equal layers that own a KV cache; `sliding_window` in tokens, None for full attention."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    count: int
+    kv_heads: int
+    head_dim: int
+    sliding_window: int | None = None
+
+
+class Model(Row):
+    """A checkpoint. `weights_gb` (10^9 bytes) is the download; `resident_gib` what it takes on the accelerator; None is unknown."""
+
+    name: str
+    title: str
+    licence: str
+    gated: bool
+    chat: bool
+    modalities: tuple[str, ...]
+    quantization: str
+    unquantized: str | None = None
+    weights_gb: float | None = None
+    resident_gib: float | None = None
+    context: int
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    kv_layers: tuple[KvLayers, ...]
+
+
+class Image(Row):
+    """A container image with vLLM in it; sizes in GiB."""
+
+    repository: str
+    tag: str
+    vllm: str
+    accelerators: tuple[str, ...]
+    compressed_gib: float
+    unpacked_gib: float
+
+
+class HostImage(Row):
+    """A machine image to boot from; the family is resolved to an image at create and then kept."""
+
+    project: str
+    family: str
+    cloud: str
+    accelerators: tuple[str, ...]
+    has_docker: bool

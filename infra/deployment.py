@@ -1,0 +1,162 @@
+"""The typed, checked description of one deployment, read from a stack's configuration."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, Field, ValidationError
+
+from infra.settings import Access, Egress, Image, Model, Secret, Serving, Settings, Window
+from infra.targets import registry
+from verdict.errors import BadConfig
+
+NAMESPACE = "flexserve"
+
+
+class Common(Settings):
+    """Everything under `flexserve:` except `target`, whose keys depend on its kind."""
+
+    model: Model
+    image: Image
+    serving: Serving = Field(Serving.model_validate({}), description="How vLLM serves.")
+    secret: Secret | None = Field(None, description="The Hub token, by name; leave it out for ungated models.")
+    window: Window = 14400
+    egress: Egress = Field("address", description="The way out: an external address without ingress, `nat`, or `existing`.")
+    access: Access
+    owner: str = Field("", description="Who pays, as a label; the login name when empty.")
+    allow: tuple[str, ...] = Field((), description="Rules to go past, on your word; shown in the plan and the manifest.")
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One stack: what to serve, how, where, for how long and for whom."""
+
+    stack: str
+    target: registry.TargetConfig
+    common: Common
+
+    @property
+    def model(self) -> Model:
+        """Which checkpoint."""
+        return self.common.model
+
+    @property
+    def image(self) -> Image:
+        """Which container image."""
+        return self.common.image
+
+    @property
+    def serving(self) -> Serving:
+        """How vLLM serves."""
+        return self.common.serving
+
+
+def from_values(stack: str, values: Mapping[str, object]) -> Deployment:
+    """Check the values under `flexserve:`. Raises `BadConfig` (exit 2) that names the key, and the nearest one that exists."""
+    rest = {k: v for k, v in values.items() if k != "target"}
+    target = values.get("target")
+    if not isinstance(target, Mapping) or "kind" not in target:
+        raise BadConfig("flexserve:target needs a kind", way_out=f"one of {', '.join(registry.kinds())}")
+    kind = str(target["kind"])
+    if kind not in registry.kinds():
+        raise BadConfig(f"flexserve:target.kind: no target {kind!r}", way_out=_nearest(kind, registry.kinds()))
+    config_class = cast("type[BaseModel]", registry.module(kind, "config").Config)
+    config = _validate(config_class, target, "target.")
+    return Deployment(stack, cast("registry.TargetConfig", config), _validate(Common, rest, ""))
+
+
+def from_stack_text(stack: str, text: str, sets: Sequence[str] = ()) -> Deployment:
+    """Read a stack file's text; `sets` are `KEY=VALUE` with dotted keys of the stack file, as on the command line."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise BadConfig(f"stacks/Pulumi.{stack}.yaml is not YAML", why=str(error)) from error
+    config = document.get("config") or {}
+    values = {k.partition(":")[2]: v for k, v in config.items() if k.partition(":")[0] == NAMESPACE}
+    for item in sets:
+        _set(values, item, yaml.safe_load)
+    return from_values(stack, values)
+
+
+def from_stack_file(root: Path, stack: str, sets: Sequence[str] = ()) -> Deployment:
+    """Read `stacks/Pulumi.STACK.yaml` below the project's root. Raises `BadConfig` for a stack that is not there."""
+    path = root / "stacks" / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        known = sorted(p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in path.parent.glob("Pulumi.*.yaml"))
+        raise BadConfig(f"no stack {stack!r}", why=f"there is no stacks/{path.name}", way_out=_nearest(stack, known))
+    return from_stack_text(stack, path.read_text(encoding="utf-8"), sets)
+
+
+def from_pulumi(stack: str, config: Mapping[str, str]) -> Deployment:
+    """Read Pulumi's own configuration map (`flexserve:target` -> JSON text), as the language host passes it."""
+    values: dict[str, object] = {}
+    for key, text in config.items():
+        namespace, _, name = key.partition(":")
+        if namespace == NAMESPACE:
+            try:
+                values[name] = json.loads(text)
+            except ValueError:
+                values[name] = text
+    return from_values(stack, values)
+
+
+def _set(values: dict[str, Any], item: str, parse: Any) -> None:
+    key, sign, text = item.partition("=")
+    if not sign or not key:
+        raise BadConfig(f"--set {item}: write KEY=VALUE", way_out="for example --set target.zones=[us-east5-b]")
+    at: Any = values
+    *path, last = key.removeprefix(f"{NAMESPACE}:").split(".")
+    for part in path:
+        at = at.setdefault(part, {})
+        if not isinstance(at, dict):
+            raise BadConfig(f"--set {item}: {part} is not a group of keys")
+    at[last] = parse(text)
+
+
+def _validate(shape: type[BaseModel], values: Mapping[str, object], prefix: str) -> Any:
+    try:
+        return shape.model_validate(dict(values))
+    except ValidationError as error:
+        raise BadConfig("\n".join(_sentence(shape, problem, prefix) for problem in error.errors())) from error
+
+
+def _sentence(shape: type[BaseModel], problem: Any, prefix: str) -> str:
+    location = [str(part) for part in problem["loc"]]
+    name = f"{NAMESPACE}:{prefix}{'.'.join(location)}"
+    if problem["type"] == "extra_forbidden":
+        return f"{name}: no such key; {_nearest(location[-1], _keys(shape, location[:-1]))}"
+    if problem["type"] == "missing":
+        return f"{name}: missing"
+    return f"{name}: {problem['msg'].removeprefix('Value error, ')} (got {_short(problem.get('input'))})"
+
+
+def _keys(shape: type[BaseModel], path: Sequence[str]) -> list[str]:
+    """The keys that exist at a path of the model, as far as it can be followed."""
+    for part in path:
+        field = shape.model_fields.get(part)
+        inner = [t for t in _types(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)] if field else []
+        if not inner:
+            break
+        shape = inner[0]
+    return list(shape.model_fields)
+
+
+def _types(annotation: Any) -> list[Any]:
+    return [annotation, *getattr(annotation, "__args__", ())]
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"one of {', '.join(sorted(known))}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,156 @@
+"""deployment + catalog -> plan, or `Refused(rule, why, way_out)`. Pure: no cloud, no clock, nothing is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from catalog.loader import Catalog
+from catalog.rows import Accelerator, Image, MachineType, Model
+from infra.deployment import Deployment
+from infra.fit import KvFit, disk_needed_gb, kv_fit
+from infra.pricing import Cost, cost
+from infra.rules.common import RULES
+from infra.rules.rule import Situation, apply
+from infra.targets import registry
+from startup.spec import BootSpec
+from startup.vllm import VllmArgs, check_environment, cli_argv
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides the environment. `boot` is unresolved (no digest, no revision) until the first `up`."""
+
+    deployment: Deployment
+    machine: MachineType
+    accelerator: Accelerator
+    model: Model
+    image: Image | None
+    vllm: VllmArgs
+    kv: KvFit
+    disk_needed_gb: int | None
+    cost: Cost
+    boot: BootSpec
+    allowed: tuple[str, ...]
+
+    @property
+    def region(self) -> str:
+        """The region of the first place asked for."""
+        target = self.deployment.target
+        return target.region(target.places[0])
+
+    def as_dict(self) -> dict[str, object]:
+        """The `plan --json` document of the contract."""
+        d = self.deployment
+        return {
+            "stack": d.stack,
+            "target": d.target.kind,
+            "accelerator": self.accelerator.name,
+            "machine_type": self.machine.name,
+            "places": list(d.target.places),
+            "model": {"name": self.model.name, "revision": self.boot.model_revision},
+            "image": {"name": d.image.name, "digest": self.boot.image_digest},
+            "argv": list(cli_argv(self.vllm)),
+            "disk_gb": d.target.disk_gb,
+            "disk_needed_gb": self.disk_needed_gb,
+            "host_image": d.target.host_image,
+            "egress": d.common.egress,
+            "price": {
+                "per_hour": self.cost.per_hour,
+                "window": self.cost.window,
+                "unknown": list(self.cost.unknown),
+                "parts": [vars(part) for part in self.cost.parts],
+            },
+            "window_s": d.common.window,
+            "kv": {
+                "pool_bytes": self.kv.pool_bytes,
+                "bytes_per_token": self.kv.bytes_per_token,
+                "tokens": self.kv.tokens,
+                "max_model_len": self.kv.max_model_len,
+            },
+            "allowed": list(self.allowed),
+        }
+
+
+def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = ()) -> Plan:
+    """Check every rule, then fill in everything. Raises `Refused` (exit 3) or `BadConfig` (exit 2)."""
+    target, common = deployment.target, deployment.common
+    machine = catalog.machine_types.get(target.machine_type)
+    accelerator = catalog.accelerators.get(machine.accelerator) if machine else None
+    image = catalog.image(common.image.repository, common.image.tag)
+    situation = Situation(deployment, catalog, machine, accelerator, catalog.models.get(common.model.name), image)
+    allowed = apply(RULES, situation, (*common.allow, *allow))
+    model = situation.model
+    assert machine is not None and accelerator is not None and model is not None  # the final rules saw to it
+    vllm = vllm_args(deployment, model, machine)
+    check_environment(list(common.serving.environment))
+    boot = BootSpec(
+        template=target.kind,
+        stack=deployment.stack,
+        deployment_id="",
+        image=common.image.repository,
+        image_tag=common.image.tag,
+        image_digest=common.image.digest,
+        model=model.name,
+        model_revision=common.model.revision if is_commit(common.model.revision) else None,
+        vllm_options=cli_argv(vllm)[1:],
+        environment=common.serving.environment,
+        window_s=common.window,
+        min_free_gb=disk_needed_gb(model, image) or 0,
+    )
+    serving = common.serving
+    plan = Plan(
+        deployment,
+        machine,
+        accelerator,
+        model,
+        image,
+        vllm,
+        kv_fit(model, machine, accelerator, serving.gpu_memory_utilization, serving.max_model_len, serving.kv_cache_dtype),
+        disk_needed_gb(model, image),
+        cost(
+            catalog,
+            machine,
+            model,
+            image,
+            region=target.region(target.places[0]),
+            provisioning=target.provisioning,
+            egress=common.egress,
+            disk_gb=target.disk_gb,
+            disk_type=target.disk_type,
+            window_s=common.window,
+        ),
+        boot,
+        allowed,
+    )
+    return replace(plan, boot=registry.module(target.kind, "resources").boot_spec(plan))
+
+
+def vllm_args(deployment: Deployment, model: Model, machine: MachineType) -> VllmArgs:
+    """What vLLM is started with: the stack file's settings, the model's parsers, the machine's chips."""
+    s = deployment.serving
+    media = {k: 0 for k in s.limit_mm_per_prompt} if s.text_only else dict(s.limit_mm_per_prompt)
+    tools = s.tool_calls and model.tool_call_parser is not None
+    return VllmArgs(
+        model=model.name,
+        served_model_name=model.name,
+        port=8000,
+        dtype=None if s.dtype == "auto" else s.dtype,
+        tensor_parallel_size=machine.accelerators,
+        max_model_len=s.max_model_len,
+        gpu_memory_utilization=s.gpu_memory_utilization,
+        max_num_batched_tokens=s.max_num_batched_tokens,
+        max_num_seqs=s.max_num_seqs,
+        kv_cache_dtype=None if s.kv_cache_dtype == "auto" else s.kv_cache_dtype,
+        disable_chunked_mm_input=len(model.modalities) > 1,
+        enable_auto_tool_choice=tools,
+        tool_call_parser=model.tool_call_parser if tools else None,
+        reasoning_parser=model.reasoning_parser if s.reasoning else None,
+        limit_mm_per_prompt=media if len(model.modalities) > 1 else None,
+        extra=s.extra_args,
+    )
+
+
+def is_commit(revision: str) -> bool:
+    """A full commit hash: nothing to resolve."""
+    return len(revision) == 40 and all(c in "0123456789abcdef" for c in revision)

@@ -1,0 +1,223 @@
+"""The rules that hold for every target, in the order in which they are checked."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from infra.duration import words
+from infra.fit import disk_needed_gb, kv_fit
+from infra.rules.rule import Broken, Rule, Situation
+
+IAP_RANGE = ipaddress.ip_network("35.235.240.0/20")
+PLACEHOLDERS = re.compile(r"^your-|(^|:)you@example\.com$")
+SECRET_VALUE = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\bya29\.|-----BEGIN |\bAKIA[0-9A-Z]{12,}")
+
+
+def secret_value(s: Situation) -> Broken | None:
+    """A secret's value where its name belongs."""
+    for path, value in _strings(s):
+        if SECRET_VALUE.search(value):
+            return Broken(
+                f"{path} holds what looks like a secret's value",
+                "put it in the store with `flexserve secret put NAME`, and write NAME",
+            )
+    return None
+
+
+def placeholder(s: Situation) -> Broken | None:
+    """A placeholder of the shipped stack file that was not filled in."""
+    for path, value in _strings(s):
+        if PLACEHOLDERS.search(value):
+            return Broken(f"{path} is still the placeholder {value!r}", f"set it in stacks/Pulumi.{s.deployment.stack}.yaml")
+    return None
+
+
+def ingress_open(s: Situation) -> Broken | None:
+    """A source range outside IAP's."""
+    for text in s.deployment.common.access.source_ranges:
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError:
+            return Broken(f"{text!r} is not an address range", f"use {IAP_RANGE}")
+        if network.version != 4 or not network.subnet_of(IAP_RANGE):  # type: ignore[arg-type]
+            return Broken(f"{text} lets others than the tunnel reach the server, which has no password", f"use {IAP_RANGE}")
+    return None
+
+
+def unknown_machine_type(s: Situation) -> Broken | None:
+    """A machine type that the catalog does not have for this cloud."""
+    name, cloud = s.deployment.target.machine_type, s.deployment.target.cloud
+    known = [m.name for m in s.catalog.machine_types.values() if m.cloud == cloud]
+    return None if name in known else Broken(f"the catalog has no machine type {name!r} on {cloud}", _nearest(name, known))
+
+
+def unknown_model(s: Situation) -> Broken | None:
+    """A model that the catalog does not have."""
+    name = s.deployment.model.name
+    return None if s.model else Broken(f"the catalog has no model {name!r}", _nearest(name, s.catalog.models))
+
+
+def unknown_zone(s: Situation) -> Broken | None:
+    """A zone that is not known to offer the accelerator in this way."""
+    target = s.deployment.target
+    known = [
+        z.name
+        for z in s.catalog.zones
+        if z.cloud == target.cloud
+        and z.provisioning == target.provisioning
+        and s.machine
+        and s.machine.accelerator in z.accelerators
+    ]
+    for place in target.places:
+        if place not in known:
+            accelerator = s.machine.accelerator if s.machine else "it"
+            return Broken(f"no source says that {place} offers {accelerator} as {target.provisioning}", _nearest(place, known))
+    return None
+
+
+def unknown_image(s: Situation) -> Broken | None:
+    """A container image that the catalog does not have for this accelerator."""
+    name = s.deployment.image.name
+    known = [f"{i.repository}:{i.tag}" for i in s.catalog.images if s.accelerator and s.accelerator.name in i.accelerators]
+    if s.image is not None and s.accelerator is not None and s.accelerator.name in s.image.accelerators:
+        return None
+    return Broken(f"the catalog has no image {name!r} for {s.accelerator.name if s.accelerator else 'it'}", _nearest(name, known))
+
+
+def window_bounds(s: Situation) -> Broken | None:
+    """A window that this way of asking for a machine does not allow."""
+    target, window = s.deployment.target, s.deployment.common.window
+    row = s.catalog.provisionings.get(target.provisioning)
+    if row is None or row.window_min_s <= window <= row.window_max_s:
+        return None
+    return Broken(
+        f"a {target.provisioning} window is {words(row.window_min_s)} to {words(row.window_max_s)}, not {words(window)}",
+        "set flexserve:window within that",
+    )
+
+
+def quantization_unsupported(s: Situation) -> Broken | None:
+    """A quantised checkpoint that vLLM cannot run on the accelerator."""
+    if s.model is None or s.accelerator is None or s.model.quantization in s.accelerator.quantization:
+        return None
+    other = s.model.unquantized
+    return Broken(
+        f"{s.model.name} needs {s.model.quantization} kernels, which vLLM does not have on {s.accelerator.name}",
+        f"use {other}" if other else "use an unquantised checkpoint",
+    )
+
+
+def dtype_unsupported(s: Situation) -> Broken | None:
+    """A number format that the accelerator does not compute in."""
+    wanted = s.deployment.serving.dtype
+    if s.accelerator is None or wanted in ("auto", *s.accelerator.dtypes):
+        return None
+    return Broken(f"{s.accelerator.name} does not compute in {wanted}", f"use {s.accelerator.dtypes[0]} or auto")
+
+
+def kv_dtype_unsupported(s: Situation) -> Broken | None:
+    """A KV cache format that the accelerator does not keep."""
+    wanted = s.deployment.serving.kv_cache_dtype
+    if s.accelerator is None or wanted in s.accelerator.kv_cache_dtypes:
+        return None
+    return Broken(f"{s.accelerator.name} keeps no KV cache in {wanted}", "one of " + ", ".join(s.accelerator.kv_cache_dtypes))
+
+
+def over_context(s: Situation) -> Broken | None:
+    """A length that is over the model's own."""
+    wanted = s.deployment.serving.max_model_len
+    if s.model is None or wanted <= s.model.context:
+        return None
+    return Broken(
+        f"{s.model.name} reads {s.model.context} tokens, not {wanted}",
+        f"set serving.max_model_len to {s.model.context} or less",
+    )
+
+
+def length_does_not_fit(s: Situation) -> Broken | None:
+    """A length whose KV cache does not fit beside the weights."""
+    if s.model is None or s.machine is None or s.accelerator is None:
+        return None
+    serving = s.deployment.serving
+    fit = kv_fit(s.model, s.machine, s.accelerator, serving.gpu_memory_utilization, serving.max_model_len, serving.kv_cache_dtype)
+    if fit.fits is not False:
+        return None
+    longest = min(fit.tokens or 0, s.model.context)
+    if not longest:
+        return Broken(
+            f"the weights of {s.model.name} do not fit on {s.machine.name}",
+            "take a larger machine type or raise gpu_memory_utilization",
+        )
+    return Broken(
+        f"{serving.max_model_len} tokens need {serving.max_model_len * fit.bytes_per_token} bytes of KV cache, {fit.pool_bytes} are left",
+        f"set serving.max_model_len to {longest} or less",
+    )
+
+
+def disk_too_small(s: Situation) -> Broken | None:
+    """A boot disk smaller than image and weights and 30 %."""
+    if s.model is None:
+        return None
+    needed, has = disk_needed_gb(s.model, s.image), s.deployment.target.disk_gb
+    if needed is None or has >= needed:
+        return None
+    return Broken(
+        f"image, weights and 30 % need {needed} GB, the boot disk has {has}",
+        f"set target.disk_gb to {needed} or more",
+    )
+
+
+def disk_type_unsupported(s: Situation) -> Broken | None:
+    """A boot disk type that the machine type does not take."""
+    if s.machine is None or s.deployment.target.disk_type in s.machine.disk_types:
+        return None
+    return Broken(f"{s.machine.name} does not boot from {s.deployment.target.disk_type}", f"use {', '.join(s.machine.disk_types)}")
+
+
+RULES: Sequence[Rule] = tuple(
+    Rule(check.__name__.replace("_", "-"), (check.__doc__ or "").strip(), check, final)
+    for check, final in (
+        (secret_value, True),
+        (placeholder, False),
+        (ingress_open, False),
+        (unknown_machine_type, True),
+        (unknown_model, True),
+        (unknown_image, False),
+        (unknown_zone, False),
+        (window_bounds, False),
+        (quantization_unsupported, False),
+        (dtype_unsupported, False),
+        (kv_dtype_unsupported, False),
+        (over_context, False),
+        (length_does_not_fit, False),
+        (disk_too_small, False),
+        (disk_type_unsupported, False),
+    )
+)
+
+
+def _strings(s: Situation) -> Iterator[tuple[str, str]]:
+    """Every string of the deployment with the key that holds it."""
+    yield from _walk("flexserve:target", s.deployment.target.model_dump())
+    for key, value in s.deployment.common.model_dump().items():
+        yield from _walk(f"flexserve:{key}", value)
+
+
+def _walk(path: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _walk(f"{path}.{key}", inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _walk(path, inner)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else "one of " + (", ".join(names) or "none")

@@ -1,0 +1,56 @@
+"""What a rule is, and how the rules of a plan are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from catalog.loader import Catalog
+from catalog.rows import Accelerator, Image, MachineType, Model
+from infra.deployment import Deployment
+from verdict.errors import Refused
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A deployment and the catalog rows that it names; None where the catalog has no such row."""
+
+    deployment: Deployment
+    catalog: Catalog
+    machine: MachineType | None
+    accelerator: Accelerator | None
+    model: Model | None
+    image: Image | None
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Why the rule is broken here, and the way out."""
+
+    why: str
+    way_out: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`about` is the sentence of the docs' table. `final`: nothing can be planned past it, so `--allow` does not help."""
+
+    id: str
+    about: str
+    check: Callable[[Situation], Broken | None]
+    final: bool = False
+
+
+def apply(rules: Iterable[Rule], situation: Situation, allow: Iterable[str]) -> tuple[str, ...]:
+    """Raise `Refused` for the first broken rule that is not allowed; the ids of those that were broken and allowed."""
+    allowed = frozenset(allow)
+    passed = []
+    for rule in rules:
+        broken = rule.check(situation)
+        if broken is None:
+            continue
+        if rule.final or rule.id not in allowed:
+            hint = "" if rule.final else f"; or on your own word: --allow {rule.id}"
+            raise Refused(rule.id, why=broken.why, way_out=broken.way_out + hint)
+        passed.append(rule.id)
+    return tuple(passed)

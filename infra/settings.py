@@ -1,0 +1,82 @@
+"""The parts of a stack file that are the same for every target. A target adds its own in `targets/KIND/config.py`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from infra.duration import parse_seconds
+
+JsonValue = Any
+
+
+class Settings(BaseModel):
+    """A part of the stack file. Unknown keys are errors; nothing changes after it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Model(Settings):
+    """Which checkpoint."""
+
+    name: str = Field(description="Checkpoint on the Hub, as in the catalog.")
+    revision: str = Field("main", description="Branch, tag or commit; a branch is resolved to a commit at create and kept.")
+
+
+class Image(Settings):
+    """Which container image."""
+
+    name: str = Field(description="Repository, with `:tag` or `@sha256:…`; a tag is resolved to a digest at create and kept.")
+
+    @property
+    def repository(self) -> str:
+        """The name without tag and digest."""
+        return self.name.partition("@")[0].rpartition(":")[0] if self.tag else self.name.partition("@")[0]
+
+    @property
+    def tag(self) -> str | None:
+        """The tag, or None."""
+        head, _, tail = self.name.partition("@")[0].rpartition(":")
+        return tail if head and "/" not in tail else None
+
+    @property
+    def digest(self) -> str | None:
+        """`sha256:…` when the stack file pins it."""
+        return self.name.partition("@")[2] or None
+
+
+class Serving(Settings):
+    """How vLLM serves. Names are vLLM's own."""
+
+    max_model_len: int = Field(65536, ge=1, description="Longest request in tokens, prompt and answer.")
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Share of accelerator memory that vLLM may take.")
+    max_num_batched_tokens: int | None = Field(4096, ge=1, description="Tokens in one step.")
+    max_num_seqs: int | None = Field(None, ge=1, description="Requests in one step; vLLM's default when unset.")
+    dtype: str = Field("auto", description="Weights and activations: auto, bfloat16, float16, float32.")
+    kv_cache_dtype: str = Field("auto", description="KV cache: auto, bfloat16, fp8, …")
+    text_only: bool = Field(False, description="Accept no images and no audio (frees memory for the KV cache).")
+    limit_mm_per_prompt: dict[str, int] = Field({"image": 4, "audio": 1}, description="Media items a request may carry.")
+    tool_calls: bool = Field(True, description="Parse tool calls with the model's parser.")
+    reasoning: bool = Field(True, description="Parse thinking with the model's parser.")
+    extra_args: dict[str, JsonValue] = Field({}, description="More vLLM options, by their name without dashes.")
+    environment: dict[str, str] = Field({}, description="VLLM_* variables of the container.")
+
+
+class Secret(Settings):
+    """The Hub token, by name. Its value is never here."""
+
+    name: str = Field(description="Name of the secret that holds the Hub token.")
+    grant: Literal["own", "existing"] = Field("own", description="Whether flexserve grants the machine read access to it.")
+
+
+class Access(Settings):
+    """Who may open the tunnel, and from where the port can be reached."""
+
+    members: tuple[str, ...] = Field(description="`user:…`, `group:…` or `serviceAccount:…` that may open the tunnel.")
+    source_ranges: tuple[str, ...] = Field(("35.235.240.0/20",), description="Ranges that reach the ports: IAP's own.")
+    grants: Literal["own", "existing"] = Field("own", description="Whether flexserve makes the tunnel grants.")
+
+
+Egress = Literal["address", "nat", "existing"]
+Window = Annotated[int, BeforeValidator(parse_seconds), Field(description="How long the machine may live, e.g. `4h`.")]

@@ -1,0 +1,62 @@
+"""Everything that a boot script depends on. The plan fills it; the renderer turns it into bytes and adds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SERVER_PORT = 8000
+CONTAINER = "flexserve-vllm"
+STATE_DIR = "/var/lib/flexserve"
+
+PHASE_LIMITS: Mapping[str, int] = {
+    "packages": 600,
+    "docker": 300,
+    "token": 1800,
+    "image": 1800,
+    "weights": 1800,
+    "load": 1200,
+    "compile": 1800,
+    "serving": 600,
+}
+
+
+@dataclass(frozen=True)
+class SecretRef:
+    """Where the Hub token is kept; never what it is. `store`: `google-secret-manager`."""
+
+    store: str
+    project: str
+    name: str
+
+
+@dataclass(frozen=True)
+class BootSpec:
+    """One boot. `image_digest` and `model_revision` are None while they are unresolved: such a script is shown, never run."""
+
+    template: str  # templates/TEMPLATE.sh.j2
+    stack: str
+    deployment_id: str
+    image: str  # repository without tag
+    image_tag: str | None
+    image_digest: str | None
+    model: str
+    model_revision: str | None
+    vllm_options: tuple[str, ...]  # after the model's place, which only the machine knows
+    environment: Mapping[str, str] = field(default_factory=dict)
+    docker_options: tuple[str, ...] = ()
+    secret: SecretRef | None = None
+    port: int = SERVER_PORT
+    window_s: int = 14400
+    min_free_gb: int = 0
+    phase_limits: Mapping[str, int] = field(default_factory=lambda: dict(PHASE_LIMITS))
+
+    @property
+    def image_reference(self) -> str:
+        """What docker pulls: by digest when it is known."""
+        return f"{self.image}@{self.image_digest}" if self.image_digest else f"{self.image}:{self.image_tag or 'latest'}"
+
+    @property
+    def resolved(self) -> bool:
+        """Image and model are pinned."""
+        return self.image_digest is not None and self.model_revision is not None

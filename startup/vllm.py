@@ -1,0 +1,128 @@
+"""vLLM's arguments: one typed model, three spellings (command line, docker, `SM_VLLM_*` environment).
+
+Names are vLLM's own and are checked against its own option list, kept as data with the version it came from.
+Source of the SageMaker spelling: AWS Deep Learning Containers, scripts/docker/vllm/sagemaker_args.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from verdict.errors import BadConfig
+
+OPTIONS_FILE = "vllm-0.32-options.json"
+
+
+@dataclass(frozen=True)
+class VllmArgs:
+    """What `vllm serve` is started with. None and False leave an option out; `extra` holds options by name without dashes."""
+
+    model: str
+    served_model_name: str | None = None
+    host: str | None = None
+    port: int | None = None
+    revision: str | None = None
+    dtype: str | None = None
+    tensor_parallel_size: int | None = None
+    max_model_len: int | None = None
+    gpu_memory_utilization: float | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    kv_cache_dtype: str | None = None
+    attention_backend: str | None = None
+    disable_chunked_mm_input: bool = False
+    enable_auto_tool_choice: bool = False
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    limit_mm_per_prompt: Mapping[str, int] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def options(self) -> dict[str, Any]:
+        """Option name with dashes -> value, in the order of the fields, without what is left out."""
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("model", "extra")}
+        merged = {**named, **{k.replace("-", "_"): v for k, v in self.extra.items()}}
+        return {k.replace("_", "-"): v for k, v in merged.items() if v is not None and v is not False}
+
+
+def cli_argv(args: VllmArgs) -> tuple[str, ...]:
+    """The words after `vllm serve`. Raises `BadConfig` for an option or value that vLLM does not know."""
+    check_options(args.options())
+    words = [args.model]
+    for name, value in args.options().items():
+        words.append(f"--{name}")
+        if isinstance(value, list | tuple):
+            words.extend(_text(v) for v in value)
+        elif value is not True:
+            words.append(_text(value))
+    return tuple(words)
+
+
+def sagemaker_environment(args: VllmArgs) -> dict[str, str]:
+    """The same as `SM_VLLM_*` variables: `true` is a bare flag, JSON objects stay one token, lists several."""
+    options = args.options()
+    check_options(options)
+    out = {"SM_VLLM_MODEL": args.model}
+    for name, value in options.items():
+        if name in ("host", "port"):  # the container sets its own
+            continue
+        key = f"SM_VLLM_{name.replace('-', '_').upper()}"
+        out[key] = "true" if value is True else json.dumps(list(value)) if isinstance(value, list | tuple) else _text(value)
+    return out
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what vLLM's own parser would refuse: unknown option, a value where none goes, a choice that is none."""
+    known = known_options()
+    for name, value in options.items():
+        option = known.get(f"--{name}")
+        if option is None:
+            close = difflib.get_close_matches(f"--{name}", list(known), n=1)
+            raise BadConfig(
+                f"vLLM {vllm_version()} has no option --{name}",
+                way_out=f"did you mean {close[0]}?" if close else "see vllm serve --help",
+            )
+        if value is True and not (option["boolean"] or option["takes"] == 0):
+            raise BadConfig(f"vLLM's --{name} needs a value")
+        if value is not True and option["takes"] == 0:
+            raise BadConfig(f"vLLM's --{name} takes no value", way_out="set it to true or leave it out")
+        if option["choices"] and value is not True and str(value) not in map(str, option["choices"]):
+            raise BadConfig(f"vLLM's --{name} cannot be {value!r}", way_out="one of " + ", ".join(map(str, option["choices"])))
+
+
+def check_environment(names: Sequence[str]) -> None:
+    """Refuse a `VLLM_*` variable that vLLM does not read."""
+    known = frozenset(_data()["environment_variables"])
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), n=1)
+            raise BadConfig(
+                f"vLLM {vllm_version()} does not read {name}",
+                way_out=f"did you mean {close[0]}?" if close else "leave it out",
+            )
+
+
+def vllm_version() -> str:
+    """The version that the option list was taken from."""
+    return str(_data()["vllm"])
+
+
+@cache
+def known_options() -> dict[str, dict[str, Any]]:
+    """Every spelling of every option -> what it takes."""
+    return {spelling: option for option in _data()["serve_options"] for spelling in option["options"]}
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(files("catalog").joinpath(OPTIONS_FILE).read_text(encoding="utf-8"))
+    return data
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping | list | bool) else str(value)
