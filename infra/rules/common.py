@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from infra.duration import words
-from infra.fit import disk_needed_gb, kv_fit
+from infra.fit import GIB, disk_needed_gb, kv_fit
 from infra.rules.rule import Broken, Rule, Situation
 
 IAP_RANGE = ipaddress.ip_network("35.235.240.0/20")
@@ -152,7 +152,8 @@ def length_does_not_fit(s: Situation) -> Broken | None:
             "take a larger machine type or raise gpu_memory_utilization",
         )
     return Broken(
-        f"{serving.max_model_len} tokens need {serving.max_model_len * fit.bytes_per_token} bytes of KV cache, {fit.pool_bytes} are left",
+        f"{serving.max_model_len} tokens need {serving.max_model_len * fit.bytes_per_token / GIB:.1f} GiB of KV cache, "
+        f"{(fit.pool_bytes or 0) / GIB:.1f} GiB are left",
         f"set serving.max_model_len to {longest} or less",
     )
 

@@ -1,0 +1,30 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.deployment import Deployment, from_stack_text
+
+ROOT = Path(__file__).resolve().parent.parent
+FILLED_IN = ("target.project=acme-1", 'access.members=["user:ops@acme.test"]')
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's root."""
+    return ROOT
+
+
+@pytest.fixture
+def tpu_v6e() -> Callable[..., Deployment]:
+    """The shipped stack with its placeholders filled in, and whatever else is set."""
+    text = (ROOT / "stacks" / "Pulumi.tpu-v6e.yaml").read_text(encoding="utf-8")
+
+    def make(*sets: str) -> Deployment:
+        return from_stack_text("tpu-v6e", text, (*FILLED_IN, *sets))
+
+    return make

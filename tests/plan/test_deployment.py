@@ -1,0 +1,96 @@
+"""Reading a stack file: wrong keys and types are exit 2 and name the nearest key."""
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.deployment import from_pulumi, from_stack_text, from_values
+from infra.duration import parse_seconds, words
+from infra.settings import Image
+from verdict.errors import BadConfig
+from verdict.exit_codes import ExitCode
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("target.zonez=[a]", "flexserve:target.zonez: no such key; did you mean zones?"),
+        ("target.kind=gce_flux", "did you mean gce_flex?"),
+        ("serving.max_model_length=5", "flexserve:serving.max_model_length: no such key; did you mean max_model_len?"),
+        ("serving.max_model_len=abc", "flexserve:serving.max_model_len"),
+        ("serving.max_model_len=0", "flexserve:serving.max_model_len"),
+        ("serving.gpu_memory_utilization=1.5", "flexserve:serving.gpu_memory_utilization"),
+        ("modle=3", "flexserve:modle: no such key; did you mean model?"),
+        ("window=never", "write 4h, 90m, 1d or seconds"),
+        ("window=-4h", "is not a duration"),
+        ("egress=open", "flexserve:egress"),
+        ("target.zones=[]", "flexserve:target.zones"),
+        ("target.zones=europe-west4-a", "flexserve:target.zones"),
+        ("access.members=7", "flexserve:access.members"),
+        ("model.name", "write KEY=VALUE"),
+        ("model.name.x=3", "is not a group of keys"),
+    ],
+)
+def test_bad_input_is_exit_2_and_names_the_key(tpu_v6e, setting, says):
+    with pytest.raises(BadConfig) as error:
+        tpu_v6e(setting)
+    assert says in str(error.value)
+    assert error.value.exit_code is ExitCode.USAGE
+
+
+def test_a_missing_part_is_named():
+    with pytest.raises(BadConfig, match="flexserve:model: missing"):
+        from_stack_text("s", "config: {'flexserve:target': {kind: gce_flex, project: p, zones: [a]}}")
+    with pytest.raises(BadConfig, match="flexserve:target needs a kind"):
+        from_values("s", {})
+    with pytest.raises(BadConfig, match="not YAML"):
+        from_stack_text("s", "a: [")
+
+
+def test_pulumi_and_the_file_read_the_same(root, tpu_v6e):
+    document = yaml.safe_load((root / "stacks" / "Pulumi.tpu-v6e.yaml").read_text(encoding="utf-8"))["config"]
+    document["flexserve:target"]["project"] = "acme-1"
+    document["flexserve:access"]["members"] = ["user:ops@acme.test"]
+    passed = {k: v if isinstance(v, str) else json.dumps(v) for k, v in document.items()} | {"gcp:project": "acme-1"}
+    assert from_pulumi("tpu-v6e", passed) == tpu_v6e()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("4h", 14400),
+        ("90m", 5400),
+        ("1d", 86400),
+        ("1h30m", 5400),
+        ("14400", 14400),
+        ("14400s", 14400),
+        (600, 600),
+        (" 4H ", 14400),
+    ],
+)
+def test_durations(text, seconds):
+    assert parse_seconds(text) == seconds
+
+
+@given(st.integers(1, 10**7))
+def test_a_duration_survives_words(seconds):
+    assert parse_seconds(words(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "repository", "tag", "digest"),
+    [
+        ("vllm/vllm-tpu:v0.27.0", "vllm/vllm-tpu", "v0.27.0", None),
+        ("vllm/vllm-tpu", "vllm/vllm-tpu", None, None),
+        ("vllm/vllm-tpu@sha256:ab", "vllm/vllm-tpu", None, "sha256:ab"),
+        ("vllm/vllm-tpu:v1@sha256:ab", "vllm/vllm-tpu", "v1", "sha256:ab"),
+        ("host.test:5000/a/b", "host.test:5000/a/b", None, None),
+        ("host.test:5000/a/b:c", "host.test:5000/a/b", "c", None),
+    ],
+)
+def test_image_names(name, repository, tag, digest):
+    image = Image(name=name)
+    assert (image.repository, image.tag, image.digest) == (repository, tag, digest)
