@@ -1,0 +1,74 @@
+"""`flexserve rehearse`: the whole life of a stack on this machine, with no account."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from verdict.errors import BadConfig
+from verdict.exit_codes import ExitCode
+
+
+def run(
+    root: Path,
+    stack: str | None,
+    *,
+    faults: Sequence[str] = (),
+    list_faults: bool = False,
+    sets: Sequence[str] = (),
+    json_out: bool = False,
+) -> ExitCode:
+    """Rehearse and print the verdict. The exit code is the product's own; 7 when anything is left.
+
+    The local cloud is imported here and nowhere else in the product.
+    """
+    from rehearsal.faults import FAULTS
+
+    if list_faults:
+        rows = [{"name": f.name, "target": f.target, "about": f.about, "exit_code": f.expect_exit} for f in FAULTS.values()]
+        print(
+            json.dumps({"faults": rows}) if json_out else "\n".join(f"{r['name']:<22} {r['target']:<10} {r['about']}" for r in rows)
+        )
+        return ExitCode.DONE
+    if stack is None:
+        raise BadConfig("which stack?", way_out="flexserve rehearse tpu-v6e")
+    unknown = [name for name in faults if name not in FAULTS]
+    if unknown:
+        raise BadConfig(f"no fault {unknown[0]!r}", way_out="flexserve rehearse --faults lists them")
+    from rehearsal.run import rehearse
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    verdict = rehearse(root, stack, sets=sets, faults=[FAULTS[name] for name in faults], say=say)
+    print(json.dumps(verdict.as_dict(), indent=2) if json_out else page(verdict.as_dict()))
+    return ExitCode(verdict.exit_code) if verdict.exit_code in set(ExitCode) else ExitCode.FAILED
+
+
+def page(document: dict[str, object]) -> str:
+    """The verdict for people."""
+    lines = [f"{document['stack']}: {document['verdict']}", ""]
+    phases = document["phases"]
+    assert isinstance(phases, list)
+    for phase in phases:
+        own = float(phase.get("seconds") or 0) - float(phase.get("held_s") or 0)
+        held = f" + {phase['held_s']:.1f} s held" if phase.get("held_s") else ""
+        lines.append(f"  {phase['name']:<10} {phase['result']:<8} {own:6.1f} s{held}  {phase.get('cause') or ''}".rstrip())
+    if document["answer"]:
+        lines += ["", f"  asked to repeat {document['nonce']}, answered: {document['answer']}"]
+    ledger = document["ledger"]
+    assert isinstance(ledger, dict)
+    lines += [
+        "",
+        f"  billed: {len(ledger['items'])} things, {ledger['total']:.2f} dollars of local cloud time; left: {len(ledger['left'])}",
+    ]
+    parts = document["parts"]
+    assert isinstance(parts, dict)
+    for name, part in parts.items():
+        lines.append(f"  {name:<10} {part['is']:<9} {part['name']} {part['version']}  {part['why']}".rstrip())
+    lines += ["", f"  {document['seconds']} s, exit {document['exit_code']}"]
+    if document["kept_at"]:
+        lines.append(f"  logs and state are kept at {document['kept_at']}")
+    return "\n".join(lines)

@@ -1,0 +1,179 @@
+"""A rehearsal: the product's own commands, from nothing to an answer and back to nothing, against the local cloud."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from infra.deployment import from_stack_file
+from rehearsal.contracts import Fault
+from rehearsal.product import Product, Ran
+from rehearsal.project import change, private_copy
+from rehearsal.stage import Stage, stage
+from rehearsal.verdict import Verdict
+from verdict.exit_codes import ExitCode
+
+SECRET_NAME = "hf-token"
+
+
+class Rehearsal:
+    """One rehearsal as an object, so that a test can run other commands in between. Use it as a context manager.
+
+    `secret` is the token's value that the operator is taken to have stored beforehand; None stores none.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        stack: str,
+        *,
+        sets: Sequence[str] = (),
+        faults: Sequence[Fault] = (),
+        secret: str | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.root, self.stack, self.sets, self.faults, self.say = root, stack, tuple(sets), tuple(faults), say
+        self.secret = secret if secret is not None else "hf_rehearsal" + secrets.token_hex(12)
+        self.kind = from_stack_file(root, stack, sets).target.kind
+        self.verdict = Verdict(stack)
+        self.folder = Path()
+        self.stage: Stage
+        self.product: Product
+        self._started = 0.0
+
+    def __enter__(self) -> Self:
+        """Set the stage and make the private project."""
+        self._started = time.monotonic()
+        state = state_folder()
+        state.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{self.stack}-", dir=state))
+        self.stage = stage(self.kind, self.folder / "stage")
+        self.stage.__enter__()
+        try:
+            settings = (*self.stage.settings(), *self.sets)
+            project = private_copy(self.root, self.folder, self.stack, self.stage.stack_config(), settings)
+            environment = {**_own_environment(), **pulumi_environment(self.folder), **self.stage.environment()}
+            self.product = Product(project, environment, self.folder / "commands.log", self.say)
+            if self.secret:
+                self.stage.cloud.put_secret(SECRET_NAME, self.secret)
+            for fault in self.faults:
+                self.stage.arm(fault)
+        except BaseException:
+            self.stage.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Stop everything and look at what is left: in the ledger (before) and on the host (after)."""
+        self.verdict.read(self.stage.cloud.ledger)
+        self.verdict.parts = self.stage.parts()
+        self.stage.__exit__(None, None, None)
+        self.verdict.host_left = self.stage.host_left()
+        self.verdict.seconds = time.monotonic() - self._started
+        if exc[0] is None and self.verdict.exit_code == 0 and not os.environ.get("FLEXSERVE_KEEP"):
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            self.verdict.kept_at = str(self.folder)
+
+    def change(self, setting: str) -> None:
+        """Edit the private stack file, as the operator would."""
+        change(self.product.project, self.stack, setting)
+
+    def step(self, *words: str, timeout: float = 600) -> Ran:
+        """`flexserve WORDS -s STACK --json`, kept in the verdict's steps."""
+        ran = self.product.flexserve(words[0], "-s", self.stack, "--json", *words[1:], timeout=timeout)
+        self.verdict.steps.append({"command": " ".join(words), "exit": ran.returncode, "seconds": round(ran.seconds, 2)})
+        return ran
+
+    def ask(self) -> str:
+        """Ask through the product's own tunnel, with a client that is not the product's; the answer, empty without one."""
+        self.verdict.nonce = nonce = secrets.token_hex(6)
+        command = f"{sys.executable} -m rehearsal.ask {nonce}"
+        ran = self.product.flexserve("tunnel", "-s", self.stack, "--port", "0", "--exec", command, timeout=120)
+        self.verdict.steps.append({"command": "tunnel --exec", "exit": ran.returncode, "seconds": round(ran.seconds, 2)})
+        answers = [line for line in ran.stdout.splitlines() if '"answer"' in line]
+        import json
+
+        self.verdict.answer = str(json.loads(answers[-1])["answer"]) if answers else ""
+        self.verdict.served = ran.returncode == 0 and nonce in self.verdict.answer
+        return self.verdict.answer
+
+    def life(self) -> Verdict:
+        """Up, one answer, down. The first command that fails decides the exit code; down is run whatever happened."""
+        up = self.step("up", "--yes")
+        if up.returncode == ExitCode.DONE:
+            boot = self.step("status", "--boot")
+            self.verdict.phases = with_held(boot.document.get("phases", []), self.stage.held())
+            self.ask()
+            if not self.verdict.served:
+                self._failed(ExitCode.FAILED, "the tunnel gave no answer with the nonce")
+        else:
+            self._failed(up.returncode, cause_of(up))
+            boot = self.step("status", "--boot")
+            self.verdict.phases = with_held(boot.document.get("phases", []), self.stage.held())
+        down = self.step("down", "--yes")
+        if down.returncode != ExitCode.DONE:
+            self._failed(down.returncode, cause_of(down))
+        return self.verdict
+
+    def _failed(self, code: int, cause: str) -> None:
+        if not self.verdict.product_exit:
+            self.verdict.product_exit, self.verdict.cause = int(code), cause
+
+
+def rehearse(root: Path, stack: str, *, sets: Sequence[str], faults: Sequence[Fault], say: Callable[[str], None]) -> Verdict:
+    """The whole life of a stack, here."""
+    rehearsal = Rehearsal(root, stack, sets=sets, faults=faults, say=say)
+    with rehearsal:
+        rehearsal.life()
+    return rehearsal.verdict
+
+
+def cause_of(ran: Ran) -> str:
+    """The product's own sentence for a failure: from its JSON, else its last words."""
+    document = ran.document
+    for key, field in (("error", "what"), ("refused", "why")):
+        if isinstance(document.get(key), dict):
+            return str(document[key].get(field, ""))
+    lines = [line for line in ran.stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit {ran.returncode}"
+
+
+def with_held(phases: Sequence[Mapping[str, object]], held: Mapping[str, float]) -> list[Mapping[str, object]]:
+    """The phases with the time that stand-ins held on purpose told apart."""
+    return [{**phase, "held_s": round(held.get(str(phase.get("name")), 0.0), 2)} for phase in phases]
+
+
+def state_folder() -> Path:
+    """Where rehearsals keep their files while they run, and after a failure."""
+    base = os.environ.get("FLEXSERVE_STATE") or os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "flexserve" / "rehearsals"
+
+
+def pulumi_environment(folder: Path) -> dict[str, str]:
+    """A backend, a home and a passphrase of the rehearsal's own."""
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+    return {
+        "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+        "PULUMI_HOME": str(folder / "pulumi-home"),
+        "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+
+
+def _own_environment() -> dict[str, str]:
+    """What a command needs of ours, and nothing that points at a real account."""
+    kept = {
+        k: os.environ[k]
+        for k in ("HOME", "LANG", "TERM", "USER", "NO_COLOR", "XDG_CACHE_HOME", "FLEXSERVE_CACHE", "PYTHONPATH")
+        if k in os.environ
+    }
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")))
+    return {**kept, "PATH": path}
