@@ -72,8 +72,9 @@ def test_the_contract_of_the_json_document(plan):
 
 def test_planning_imports_no_sdk():
     code = (
-        "import sys; from infra.deployment import from_stack_text; from infra.plan import make_plan; import infra.rules.common;"
-        "import infra.targets.gce_flex.resources; print([m for m in ('pulumi', 'pulumi_gcp', 'boto3', 'google.cloud', 'grpc', 'httpx')"
+        "import sys; from infra.deployment import from_stack_text; from infra.plan import make_plan;"
+        "import infra.rules.common, infra.targets.gce_flex.resources;"
+        "print([m for m in ('pulumi', 'pulumi_gcp', 'boto3', 'google.cloud', 'grpc', 'httpx')"
         " if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

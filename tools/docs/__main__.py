@@ -1,0 +1,38 @@
+"""`python -m tools.docs [--check]`: write the reference pages, or say which are stale."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tools.docs import catalog, exit_codes, rules, stack_file
+
+PAGES = {
+    "stack-file.md": stack_file.page,
+    "rules.md": rules.page,
+    "exit-codes.md": exit_codes.page,
+    "catalog.md": catalog.page,
+}
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+def stale() -> list[str]:
+    """Names of the pages that differ from what the code says."""
+    return [name for name, page in PAGES.items() if not (FOLDER / name).is_file() or (FOLDER / name).read_text("utf-8") != page()]
+
+
+def main() -> int:
+    """Write, or check; 1 when something was stale in a check."""
+    names = stale()
+    if "--check" in sys.argv:
+        print("\n".join(f"stale: docs/reference/{name}" for name in names))
+        return 1 if names else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (FOLDER / name).write_text(PAGES[name](), encoding="utf-8")
+        print(f"wrote docs/reference/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""Every rule, from the rules' own data."""
+
+from __future__ import annotations
+
+from infra.rules.common import RULES
+
+
+def page() -> str:
+    """docs/reference/rules.md."""
+    lines = [
+        "# Rules",
+        "",
+        "A plan that breaks a rule is refused before anything is created: exit 3, with the rule's name, why, and the way out.",
+        "`--allow RULE` (or `flexserve:allow: [RULE]` in the stack file) goes past it on your word; it then stands in the plan and",
+        "the manifest. A final rule cannot be passed: there would be nothing to plan with.",
+        "",
+        "| rule | refuses | final |",
+        "| --- | --- | --- |",
+        *(f"| `{rule.id}` | {rule.about} | {'yes' if rule.final else ''} |" for rule in RULES),
+    ]
+    return "\n".join(lines) + "\n"

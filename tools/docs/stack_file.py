@@ -1,0 +1,76 @@
+"""Every key of the stack file, from the pydantic models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from infra.deployment import Common
+from infra.targets import registry
+
+
+def page() -> str:
+    """docs/reference/stack-file.md."""
+    lines = [
+        "# The stack file",
+        "",
+        "`stacks/Pulumi.STACK.yaml` describes one environment. Keys stand under `config:`, with the prefix `flexserve:`.",
+        "`--set KEY=VALUE` changes one for a single `plan`, `render` or `rehearse`, without the prefix:",
+        "`--set serving.text_only=true`.",
+        "An unknown key or a wrong type is refused (exit 2) with the nearest key that exists.",
+        "",
+        "## Common to all targets",
+        "",
+        *_table("", Common),
+    ]
+    for kind in registry.kinds():
+        config = registry.module(kind, "config").Config
+        lines += ["", f"## `flexserve:target` with `kind: {kind}`", "", *_table("target.", config)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(prefix: str, shape: type[BaseModel]) -> list[str]:
+    rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for name, field in _leaves(prefix, shape):
+        default = "**required**" if field.is_required() else f"`{_short(field.get_default(call_default_factory=True))}`"
+        rows.append(f"| `{name}` | {_type(field)} | {default} | {field.description or ''} |")
+    return rows
+
+
+def _leaves(prefix: str, shape: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in shape.model_fields.items():
+        inner = next((t for t in (field.annotation, *get_args(field.annotation)) if _is_model(t)), None)
+        if inner is None or get_origin(field.annotation) is not None:
+            yield f"{prefix}{name}", field
+        if inner is not None:
+            yield from _leaves(f"{prefix}{name}.", inner)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _type(field: FieldInfo) -> str:
+    text = str(field.annotation).replace("typing.", "")
+    if isinstance(field.annotation, type) and get_origin(field.annotation) is None:
+        text = field.annotation.__name__
+    for module in ("infra.settings.", "infra.targets."):
+        while module in text:
+            start = text.index(module)
+            end = start + len(module)
+            while "." in text[end:] and text[end:].split(".")[0].isidentifier():
+                end += text[end:].index(".") + 1
+            text = text[:start] + text[end:]
+    return "`" + text.replace("|", "or").replace("NoneType", "None") + "`"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return (text if len(text) <= 60 else text[:57] + "…").replace("|", "\\|") or '""'
+
