@@ -43,6 +43,7 @@ class Machine:
     created_at: datetime | None
     expires_at: datetime | None
     labels: Mapping[str, str]
+    provisioning: str = ""  # how it was really given, in the catalog's words (flex_start, spot, on_demand); empty: cannot tell
 
 
 @dataclass(frozen=True)
