@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from startup.phases import BootStatus
+from verdict.errors import FlexserveError
 
 
 class State(StrEnum):
@@ -83,6 +84,12 @@ class LiveTarget(Protocol):
 
     def last_failure(self, deployment: DeploymentRef) -> Failure | None:
         """Why the last create of this deployment failed, from the cloud's own record of operations. None when it did not."""
+
+    def explain(self, text: str, code: str = "") -> FlexserveError | None:
+        """What the cloud's own words mean: `NoCapacity`, `NoAccess`, `TimedOut`, …; None for words it does not know.
+
+        `text` is a `Failure.message` or a diagnostic that the engine printed, `code` a `Failure.code`. Makes no call.
+        """
 
 
 @dataclass(frozen=True)

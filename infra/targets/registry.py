@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from types import ModuleType
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 import infra.targets
+
+if TYPE_CHECKING:
+    from infra.targets.protocol import LiveTarget
 
 
 class TargetConfig(Protocol):
@@ -55,3 +59,11 @@ def kinds() -> tuple[str, ...]:
 def module(kind: str, file: str) -> ModuleType:
     """One of a target's four files: `config`, `resources`, `live` or `access`."""
     return importlib.import_module(f"infra.targets.{kind}.{file}")
+
+
+def live(kind: str, settings: Mapping[str, object]) -> LiveTarget:
+    """The running side of a target: its `live.connect`. Makes no call yet.
+
+    `settings` are the target's keys of the stack file, and over them the stack's outputs (what was chosen at create wins).
+    """
+    return cast("LiveTarget", module(kind, "live").connect(settings))
