@@ -1,0 +1,151 @@
+"""Access tokens for the relay, one a connect. Values are never logged, printed or kept in a file.
+
+Order: a token given as an argument; `GOOGLE_OAUTH_ACCESS_TOKEN`, `CLOUDSDK_AUTH_ACCESS_TOKEN`,
+`CLOUDSDK_AUTH_ACCESS_TOKEN_FILE`; application default credentials; gcloud's own login. With
+`GOOGLE_IMPERSONATE_SERVICE_ACCOUNT` or `CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT` the token is that account's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from verdict.errors import NoAccess
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+TOKEN_VARIABLES = ("GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN")
+TOKEN_FILE_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"
+IMPERSONATE_VARIABLES = ("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT")
+_LOGIN = "run: gcloud auth application-default login, or set GOOGLE_OAUTH_ACCESS_TOKEN"
+_GCLOUD_LIMIT_S = 60
+
+TokenSource = Callable[[bool], Awaitable[str]]
+"""Returns a token; True asks for one that was not handed out before (the relay refused the last)."""
+
+
+def source_of(token: str | TokenSource | None = None) -> TokenSource:
+    """The source for `token`: itself when it is one already, a fixed token, or whatever this machine has."""
+    if callable(token):
+        return token
+    return Found(token).token
+
+
+def _from_environment() -> str:
+    for name in TOKEN_VARIABLES:
+        if os.environ.get(name, "").strip():
+            return os.environ[name].strip()
+    path = os.environ.get(TOKEN_FILE_VARIABLE)
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise NoAccess(f"the token file that {TOKEN_FILE_VARIABLE} names cannot be read", why=str(error)) from error
+
+
+class Found:
+    """A token from the first place that has one; google.auth is only imported when it is needed."""
+
+    def __init__(self, fixed: str | None = None) -> None:
+        self._fixed = fixed
+        self._credentials: Credentials | None = None
+        self._lock = asyncio.Lock()
+
+    async def token(self, fresh: bool = False) -> str:
+        """A valid token. Raises `NoAccess` when there is none, or when it cannot be refreshed."""
+        given = self._fixed or _from_environment()  # the environment and its file are read each time: they may change
+        if given:
+            return given
+        async with self._lock:  # 64 connections at once refresh once
+            return await asyncio.get_running_loop().run_in_executor(None, self._from_google, fresh)
+
+    def _from_google(self, fresh: bool) -> str:
+        import google.auth.exceptions
+        from google.auth.transport.requests import Request
+
+        try:
+            if self._credentials is None:
+                self._credentials = _credentials()
+            if fresh or not self._credentials.valid:
+                self._credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        except google.auth.exceptions.GoogleAuthError as error:
+            raise NoAccess("no access token for the relay", why=_short(error), way_out=_LOGIN) from error
+        return str(self._credentials.token)
+
+
+def _credentials() -> Credentials:
+    import google.auth
+    import google.auth.exceptions
+    from google.auth import impersonated_credentials
+
+    try:
+        credentials: Any = google.auth.default(scopes=SCOPES)[0]
+    except google.auth.exceptions.DefaultCredentialsError:
+        if shutil.which("gcloud") is None:
+            raise
+        credentials = _gcloud_credentials()
+    name = next((name for name in IMPERSONATE_VARIABLES if os.environ.get(name)), "")
+    if name:
+        credentials = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]
+            source_credentials=credentials, target_principal=os.environ[name], target_scopes=list(SCOPES)
+        )
+    return cast("Credentials", credentials)
+
+
+def _gcloud_credentials() -> Any:
+    """Credentials that ask gcloud's login for each token."""
+    from google.auth import credentials as base
+
+    class FromGcloud(base.Credentials):
+        def refresh(self, request: object) -> None:  # noqa: ARG002  (google.auth's signature)
+            self.token, self.expiry = _ask_gcloud()
+
+    return FromGcloud()  # type: ignore[no-untyped-call]
+
+
+def _ask_gcloud() -> tuple[str, Any]:
+    """The token of gcloud's login and its expiry, naive UTC as google.auth wants it. Raises `NoAccess`."""
+    from datetime import datetime
+
+    command = ["gcloud", "config", "config-helper", "--force-auth-refresh", "--format=json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GCLOUD_LIMIT_S, check=False)
+        credential = json.loads(done.stdout or "{}").get("credential", {}) if done.returncode == 0 else {}
+        expiry = str(credential.get("token_expiry", ""))
+        if credential.get("access_token"):
+            until = datetime.fromisoformat(expiry.removesuffix("Z")) if expiry else None
+            return str(credential["access_token"]), until
+        why = (done.stderr.strip().splitlines() or ["gcloud gave no token"])[0]
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        why = _short(error)
+    raise NoAccess("gcloud's login gave no access token", why=why, way_out="run: gcloud auth login")
+
+
+def member() -> str:
+    """Who the token is for, as IAM writes it, if this machine knows without asking anybody; empty if not."""
+    for name in IMPERSONATE_VARIABLES:
+        if os.environ.get(name):
+            return f"serviceAccount:{os.environ[name]}"
+    if any(os.environ.get(name) for name in (*TOKEN_VARIABLES, TOKEN_FILE_VARIABLE)):
+        return ""
+    path = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    if path:
+        try:
+            email = json.loads(Path(path).read_text(encoding="utf-8")).get("client_email", "")
+        except (OSError, ValueError):
+            return ""
+        return f"serviceAccount:{email}" if email else ""
+    return ""
+
+
+def _short(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,265 @@
+"""A listening port whose connections go through the relay: bind, check, listen, watch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from flexserve.tunnel import listener
+from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.iap import auth, proxy, transport, urls
+from flexserve.tunnel.iap.codes import After, TunnelFailure
+from flexserve.tunnel.iap.connection import Connection, Ended
+from flexserve.tunnel.iap.transport import Dialer
+from flexserve.tunnel.options import Options, Tunnel
+from infra.access import Iap
+from verdict.errors import FlexserveError, Gone
+
+_RETRY_S = 1.0  # between two checks while nothing listens yet
+_WATCH_S = 5.0
+_SLEPT_S = 10.0  # the wall clock ran this much further than the process: the machine slept
+_PASSING_S = 10.0  # a broken link is tried again this long at the start even without `wait`
+
+
+@asynccontextmanager
+async def open_iap(access: Iap, options: Options) -> AsyncIterator[Tunnel]:
+    """See `flexserve.tunnel.dial.open_tunnel`."""
+    sock = listener.bind(options.port)
+    try:
+        tunnel = IapTunnel(access, options, sock)
+        await tunnel.check()
+        await tunnel.start()
+    except BaseException:
+        sock.close()
+        raise
+    try:
+        yield tunnel
+    finally:
+        await tunnel.stop()
+
+
+class IapTunnel(Tunnel):
+    """The tunnel's owner of connections; see `Tunnel` for what callers use."""
+
+    def __init__(self, access: Iap, options: Options, sock: socket.socket | None) -> None:
+        super().__init__(port=sock.getsockname()[1] if sock else 0)
+        self._access, self._options, self._sock = access, options, sock
+        root = urls.relay_root(options.url)
+        chosen = proxy.checked(options.proxy) if options.proxy else proxy.proxy_for(root)
+        self._dialer = Dialer(
+            access,
+            root=root,
+            token=auth.source_of(options.token),
+            context=transport.trust(options.ssl),
+            proxy=chosen,
+            limits=options.limits,
+        )
+        self._server: asyncio.Server | None = None
+        self._spare: Connection | None = None
+        self._live: set[Connection] = set()
+        self._done = Stats()
+        self._watcher: asyncio.Task[None] | None = None
+        self._examining: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Open a session; it becomes the first client's. Retries for `wait_s` while nothing listens."""
+        started = time.monotonic()
+        while True:
+            spare = Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=self._ended)
+            try:
+                await spare.open()
+            except TunnelFailure as failure:
+                spent = time.monotonic() - started
+                limit = self._options.wait_s
+                if failure.ending.after in (After.RESUME, After.RESUME_FRESH_TOKEN):
+                    limit = max(limit, _PASSING_S)
+                elif failure.ending.code != 4003:
+                    limit = 0.0
+                if spent >= limit:
+                    raise await self._verdict(failure) from None
+                self._tell("waiting", cause=failure.ending.name, phase=await self._phase(), seconds=round(spent, 1))
+                await asyncio.sleep(min(_RETRY_S, max(limit - spent, 0.05)))
+            else:
+                self._spare = spare
+                return
+
+    async def start(self) -> None:
+        """Accept clients."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, sock=cast(socket.socket, self._sock))
+        loop.call_later(self._options.limits.spare_s, self._drop_spare)
+        self._watcher = loop.create_task(self._watch())
+        self._tell("listening", port=self.port, base_url=self.base_url)
+
+    async def serve_socket(self, sock: socket.socket) -> None:
+        """One session over a connected socket (`--on-stdin`); returns when it is over. Raises its cause otherwise."""
+        over: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+        def ended(connection: Connection, how: Ended) -> None:
+            self._ended(connection, how)
+            if not over.done():
+                over.set_result(how)
+
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(
+            lambda: Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=ended), sock
+        )
+        how = await over
+        if how.failure is not None:
+            raise await self._verdict(how.failure)
+
+    async def stop(self) -> None:
+        """Stop listening and end every connection; returns when the links had their time to close."""
+        tasks = [task for task in (self._watcher, self._examining) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        self._drop_spare()
+        for connection in list(self._live):
+            connection.discard()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+        self._tell("stopped", **_fields(self.stats()))
+
+    def stats(self) -> Stats:
+        """Sums over the connections that ended and those that live."""
+        live = self._live
+        return Stats(
+            connections=self._done.connections,
+            open=len(live),
+            bytes_up=self._done.bytes_up + sum(one.session.offered for one in live),
+            bytes_down=self._done.bytes_down + sum(one.session.received for one in live),
+            resumes=self._done.resumes + sum(one.resumes for one in live),
+            resets=self._done.resets,
+        )
+
+    def _accept(self) -> Connection:
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.usable:
+            return spare
+        if spare is not None:
+            spare.discard()
+        return Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=self._ended)
+
+    def _drop_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.discard()
+
+    def _started(self, connection: Connection) -> None:
+        done = self._done
+        self._done = Stats(done.connections + 1, 0, done.bytes_up, done.bytes_down, done.resumes, done.resets)
+        connection.number, connection.started_at = self._done.connections, time.monotonic()
+        self._live.add(connection)
+        self._tell("opened", connection=connection.number)
+
+    def _resumed(self, connection: Connection, failure: TunnelFailure) -> None:
+        self._tell(
+            "resumed", connection=connection.number, cause=failure.ending.name, code=failure.code, detail=failure.detail
+        )
+
+    def _ended(self, connection: Connection, how: Ended) -> None:
+        if connection not in self._live:
+            return
+        self._live.discard(connection)
+        session, done = connection.session, self._done
+        self._done = Stats(
+            done.connections,
+            0,
+            done.bytes_up + session.offered,
+            done.bytes_down + session.received,
+            done.resumes + how.resumes,
+            done.resets + (how.failure is not None),
+        )
+        counted = {
+            "connection": connection.number,
+            "bytes_up": session.offered,
+            "bytes_down": session.received,
+            "seconds": round(time.monotonic() - connection.started_at, 3),
+            "resumes": how.resumes,
+        }
+        if how.failure is None:
+            self._tell("closed", **counted)
+            return
+        why = how.failure.sentence(self._access, auth.member())
+        self._tell(
+            "reset", **counted, cause=how.failure.ending.name, code=how.failure.code, why=why, detail=how.failure.detail
+        )
+        if self._examining is None or self._examining.done():
+            self._examining = asyncio.get_running_loop().create_task(self._examine(how.failure))
+
+    async def _examine(self, failure: TunnelFailure) -> None:
+        """A connection failed: is that the tunnel's end? Expired, or a cause that every other connection will meet."""
+        expired = await self._expired()
+        if expired is not None:
+            self._fail(expired)
+        elif failure.ending.after is After.STOP:
+            self._fail(failure.error(self._access, auth.member()))
+
+    async def _watch(self) -> None:
+        """Notice that the machine slept, and that the window closed."""
+        loop = asyncio.get_running_loop()
+        wall, own = time.time(), loop.time()
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if (time.time() - wall) - (loop.time() - own) > _SLEPT_S:
+                for connection in list(self._live):
+                    connection.poke()
+            wall, own = time.time(), loop.time()
+            closes = self._options.expires_at
+            if closes is not None and time.time() >= closes.timestamp():
+                expired = await self._expired()
+                if expired is not None:
+                    self._fail(expired)
+
+    def _fail(self, error: FlexserveError) -> None:
+        if not self.over.done():
+            self._tell("expired" if isinstance(error, Gone) else "failed", what=error.what, way_out=error.way_out)
+            self.over.set_result(error)
+
+    async def _verdict(self, failure: TunnelFailure) -> FlexserveError:
+        expired = await self._expired()
+        if expired is not None:
+            return expired
+        error = failure.error(self._access, auth.member())
+        phase = await self._phase() if failure.ending.code == 4003 else ""
+        if phase:
+            error.why = f"the machine is still starting: phase {phase}" + (f"; {error.why}" if error.why else "")
+        return error
+
+    async def _expired(self) -> Gone | None:
+        """The error of a closed window, or None. The callback may ask the cloud: it runs in a thread."""
+        if self._options.expired is None:
+            return None
+        when = await asyncio.get_running_loop().run_in_executor(None, self._options.expired)
+        if when is None:
+            return None
+        return Gone(f"expired at {when.astimezone():%H:%M}", why="the window closed and the cloud deleted the machine")
+
+    async def _phase(self) -> str:
+        if self._options.boot_phase is None:
+            return ""
+        with contextlib.suppress(Exception):  # a hint only
+            return await asyncio.get_running_loop().run_in_executor(None, self._options.boot_phase) or ""
+        return ""
+
+    def _tell(self, kind: str, **fields: object) -> None:
+        if self._options.on_event is not None:
+            self._options.on_event(
+                Event(kind, {name: value for name, value in fields.items() if value not in ("", None)})
+            )
+
+
+def _fields(stats: Stats) -> dict[str, object]:
+    return {
+        "connections": stats.connections,
+        "bytes_up": stats.bytes_up,
+        "bytes_down": stats.bytes_down,
+        "resets": stats.resets,
+    }

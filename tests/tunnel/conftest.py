@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from flexserve.tunnel.events import Event
+from flexserve.tunnel.limits import Limits
+from flexserve.tunnel.options import Options
+from infra.access import Iap
+from rehearsal.relay import Relay
+from tests.tunnel.backend import Backend
+
+SHORT = Limits(
+    link_s=5,
+    confirm_s=0.5,
+    open_s=1,
+    resume_s=1,
+    stall_s=0.4,
+    linger_s=1,
+    half_closed_s=1.5,
+    spare_s=5,
+    ack_after_s=0.05,
+)
+
+
+@dataclass
+class World:
+    """A backend, a relay before it, and what a tunnel needs to reach it."""
+
+    backend: Backend
+    relay: Relay
+    context: ssl.SSLContext
+    events: list[Event]
+
+    def access(self, instance: str = "vm", port: int = 8000) -> Iap:
+        return Iap("demo-project", "us-central1-a", instance, port)
+
+    def options(self, limits: Limits = SHORT, **more) -> Options:
+        more.setdefault("token", "a-token")
+        return Options(url=self.relay.url, ssl=self.context, on_event=self.events.append, limits=limits, **more)
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.events]
+
+    def last(self, kind: str) -> dict[str, object]:
+        return next(dict(event.fields) for event in reversed(self.events) if event.kind == kind)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[tuple[Backend, Relay, ssl.SSLContext]]:
+    """One relay for all tests: instances' names keep them apart."""
+    with Backend() as backend, Relay(backend.connect, keep_s=5) as relay:
+        yield backend, relay, ssl.create_default_context(cafile=str(relay.ca_file))
+
+
+@pytest.fixture
+def world(shared, monkeypatch: pytest.MonkeyPatch) -> World:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "FLEXSERVE_IAP_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return World(*shared, events=[])
