@@ -1,0 +1,1 @@
+"""Compute Engine: `/compute/v1/` and `/compute/beta/`."""
