@@ -28,9 +28,7 @@ def bind(port: int) -> socket.socket:
         raise BadConfig(f"{port} is not a port", way_out="a number from 1 to 65535, or 0 for any free one")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # the last run's closed connections are no obstacle
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the last run's closed connections are no obstacle
         listening.bind((HOST, port))
         listening.listen(_BACKLOG)  # now: two sockets may be bound to one port as long as neither listens
         listening.setblocking(False)

@@ -25,9 +25,7 @@ class Options:
     ssl: tls.SSLContext | None = None
     proxy: str | None = None
     expires_at: datetime | None = None  # the recorded end of the window, to show and to know when to ask
-    expired: Callable[[], datetime | None] | None = (
-        None  # when the window closed, asked of the cloud; None if it has not
-    )
+    expired: Callable[[], datetime | None] | None = None  # when the window closed, asked of the cloud; None if it has not
     boot_phase: Callable[[], str | None] | None = None
     on_event: OnEvent | None = None
     limits: Limits = field(default_factory=Limits)

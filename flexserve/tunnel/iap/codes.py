@@ -42,8 +42,7 @@ _NOT_LISTENING_OUT = (
     " a firewall rule lets 35.235.240.0/20 reach the port"
 )
 _ROLE = (
-    "grant roles/iap.tunnelResourceAccessor on {instance} in project {project} to {member}"
-    " and check the project's access levels"
+    "grant roles/iap.tunnelResourceAccessor on {instance} in project {project} to {member} and check the project's access levels"
 )
 _LOGIN = "run: gcloud auth application-default login (or gcloud auth login)"
 _FIND = "flexserve status says whether the machine still exists; check project {project} and zone {zone}"
@@ -66,9 +65,7 @@ ENDINGS: tuple[Ending, ...] = (
     Ending(4047, "no-such-instance", After.STOP, "there is no instance {instance} in {zone}", _FIND),
     Ending(4051, "instance-gone", After.STOP, "the instance {instance} in {zone} is gone", _FIND),
     Ending(4074, "cannot-rewind", _RESET, "the relay no longer has the bytes that are missing", "connect again"),
-    Ending(
-        400, "bad-request", After.STOP, "the relay did not understand the request", "check the relay's URL", BadConfig
-    ),
+    Ending(400, "bad-request", After.STOP, "the relay did not understand the request", "check the relay's URL", BadConfig),
     Ending(401, "token-refused", After.STOP, "the relay refused the access token", _LOGIN, NoAccess),
     Ending(403, "forbidden", After.STOP, "{member} may not open a tunnel to {instance}", _ROLE, NoAccess),
     Ending(404, "not-found", After.STOP, "the relay knows nothing at its URL, or no instance {instance}", _FIND),
@@ -133,9 +130,7 @@ class TunnelFailure(Exception):
         said = f"the relay said: {self.detail}" if self.detail else ""
         if self.ending.code and said:
             said += f" ({self.code})"
-        return self.ending.error(
-            self.sentence(access, member), why=said, way_out=self._fill(self.ending.way_out, access, member)
-        )
+        return self.ending.error(self.sentence(access, member), why=said, way_out=self._fill(self.ending.way_out, access, member))
 
     def _fill(self, text: str, access: Iap, member: str) -> str:
         return text.format(

@@ -81,9 +81,7 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Opened in advance and still good."""
-        return (
-            self._link is not None and not self._broken.done() and self.session.state is State.READY and not self._over
-        )
+        return self._link is not None and not self._broken.done() and self.session.state is State.READY and not self._over
 
     def discard(self) -> None:
         """Give back a session that no client used, or end everything at once (the tunnel closes)."""
@@ -266,9 +264,7 @@ class Connection(asyncio.Protocol):
         self._stall_timer = None
         if self.session.acked == acked and self.session.unacked >= self._limits.unacked and self._link is not None:
             self._finish(
-                TunnelFailure(
-                    codes.NO_ACKS, f"{self.session.in_flight} bytes, none acknowledged in {self._limits.stall_s:g} s"
-                ),
+                TunnelFailure(codes.NO_ACKS, f"{self.session.in_flight} bytes, none acknowledged in {self._limits.stall_s:g} s"),
                 reset=True,
             )
         else:

@@ -31,9 +31,7 @@ _ONE_ADDRESS_S = 5.0
 _DETAIL = 200  # characters of what the relay said that are kept
 
 _BINARY = WSMsgType.BINARY
-_quiet = logging.Logger(
-    "flexserve.tunnel.picows"
-)  # not in the logging tree: picows reports to nobody, endings say it all
+_quiet = logging.Logger("flexserve.tunnel.picows")  # not in the logging tree: picows reports to nobody, endings say it all
 _quiet.addHandler(logging.NullHandler())
 _quiet.disabled = True
 
@@ -68,10 +66,14 @@ class Link(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """picows: a frame, whose memory is lent for this call."""
-        if self._failure is not None or self._owner is None or transport.is_close_frame_sent:
-            return  # over already; a close that we did not ask for is picows' answer to broken frames
+        if self._failure is not None or self._owner is None:
+            return
         kind = frame.msg_type
-        if kind == _BINARY and frame.fin:
+        # A close that we did not send is picows' answer to broken frames, which it found one frame ahead of this call.
+        broken = transport_error(transport) if transport.is_close_frame_sent else ""
+        if broken and (kind != WSMsgType.CLOSE or _answers(transport, frame)):
+            self._failure = TunnelFailure(codes.PROTOCOL, broken)
+        elif kind == _BINARY and frame.fin:
             try:
                 self._owner.on_message(frame.get_payload_as_memoryview(), frame.last_in_buffer)
             except frames.BadFrame as error:
@@ -141,6 +143,12 @@ class Link(WSListener):
         self._owner = None
         if self._ws is not None:
             self._ws.disconnect(graceful=False)
+
+
+def _answers(transport: WSTransport, frame: WSFrame) -> bool:
+    """Whether a close frame only echoes the close that picows sent."""
+    sent = transport.close_handshake.sent
+    return sent is not None and frame.get_close_code() == sent.code
 
 
 _settled: set[asyncio.Future[None]] = set()

@@ -160,9 +160,7 @@ class IapTunnel(Tunnel):
         self._tell("opened", connection=connection.number)
 
     def _resumed(self, connection: Connection, failure: TunnelFailure) -> None:
-        self._tell(
-            "resumed", connection=connection.number, cause=failure.ending.name, code=failure.code, detail=failure.detail
-        )
+        self._tell("resumed", connection=connection.number, cause=failure.ending.name, code=failure.code, detail=failure.detail)
 
     def _ended(self, connection: Connection, how: Ended) -> None:
         if connection not in self._live:
@@ -188,9 +186,7 @@ class IapTunnel(Tunnel):
             self._tell("closed", **counted)
             return
         why = how.failure.sentence(self._access, auth.member())
-        self._tell(
-            "reset", **counted, cause=how.failure.ending.name, code=how.failure.code, why=why, detail=how.failure.detail
-        )
+        self._tell("reset", **counted, cause=how.failure.ending.name, code=how.failure.code, why=why, detail=how.failure.detail)
         if self._examining is None or self._examining.done():
             self._examining = asyncio.get_running_loop().create_task(self._examine(how.failure))
 
@@ -251,9 +247,7 @@ class IapTunnel(Tunnel):
 
     def _tell(self, kind: str, **fields: object) -> None:
         if self._options.on_event is not None:
-            self._options.on_event(
-                Event(kind, {name: value for name, value in fields.items() if value not in ("", None)})
-            )
+            self._options.on_event(Event(kind, {name: value for name, value in fields.items() if value not in ("", None)}))
 
 
 def _fields(stats: Stats) -> dict[str, object]:
