@@ -109,9 +109,7 @@ class Link(WSListener):
 class Session(asyncio.Protocol):
     """A relayed connection; the protocol of the machine's socket."""
 
-    def __init__(
-        self, faults: Faults, ended: Callable[[Session], None], keep_s: float, log: list[tuple[float, bytes]] | None
-    ):
+    def __init__(self, faults: Faults, ended: Callable[[Session], None], keep_s: float, log: list[tuple[float, bytes]] | None):
         self.sid = secrets.token_urlsafe(24)
         self.received = 0  # from the client
         self.sent = 0  # to the client, ever

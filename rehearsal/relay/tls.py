@@ -48,9 +48,7 @@ def make(folder: Path) -> tuple[Path, ssl.SSLContext]:
     )
     ca_file, pair = folder / "ca.pem", folder / "server.pem"
     ca_file.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    private = server_key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    private = server_key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     pair.touch(mode=0o600)
     pair.write_bytes(private + server.public_bytes(serialization.Encoding.PEM))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
