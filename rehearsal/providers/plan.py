@@ -31,10 +31,7 @@ def planned(prop: Prop, old: Any, wanted: Any, new: bool = False) -> Any:
     if prop.kind is Kind.BLOCKS and isinstance(wanted, list):
         before_all = old if isinstance(old, list) else []
         element = Prop(Kind.BLOCK, fields=prop.fields)
-        return [
-            planned(element, at(before_all, index), item, new or index >= len(before_all))
-            for index, item in enumerate(wanted)
-        ]
+        return [planned(element, at(before_all, index), item, new or index >= len(before_all)) for index, item in enumerate(wanted)]
     return old if old is not None and means_the_same(prop, old, wanted) else wanted
 
 
@@ -67,9 +64,7 @@ def _empty(value: Any) -> bool:
     return value in (None, "", 0, False) or value in ([], {})
 
 
-def refreshed_inputs(
-    fields: Fields, old_inputs: Mapping[str, Any], state: Mapping[str, Any], top: bool = True
-) -> Values:
+def refreshed_inputs(fields: Fields, old_inputs: Mapping[str, Any], state: Mapping[str, Any], top: bool = True) -> Values:
     """The inputs after a refresh: what the program said where the cloud still agrees, the cloud's value where not."""
     inputs: Values = {}
     for key, said in old_inputs.items():
@@ -96,7 +91,7 @@ def imported_inputs(fields: Fields, state: Mapping[str, Any]) -> Values:
     inputs: Values = {"__defaults": []}
     for key, prop in fields.items():
         value = state.get(key)
-        if prop.output or _empty(value) or value == prop.default:
+        if value is None or prop.output or _empty(value) or value == prop.default:
             continue
         if prop.kind is Kind.BLOCK:
             inputs[key] = imported_inputs(prop.fields, value)

@@ -35,11 +35,7 @@ class Change:
 
     def touches(self, *prefixes: str) -> bool:
         """Whether anything at or below one of these properties changes."""
-        return any(
-            path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))
-            for path in self.paths
-            for prefix in prefixes
-        )
+        return any(path == prefix or path.startswith((f"{prefix}.", f"{prefix}[")) for path in self.paths for prefix in prefixes)
 
 
 @dataclass(frozen=True)

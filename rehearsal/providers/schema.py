@@ -49,9 +49,7 @@ class Prop:
     replace: bool = False
     secret: bool = False
     autoname: bool = False
-    whole: bool = (
-        False  # a set whose elements the cloud spells otherwise than the program: a change is of the whole set
-    )
+    whole: bool = False  # a set whose elements the cloud spells otherwise than the program: a change is of the whole set
     same: Callable[[Any, Any], bool] | None = None
     fields: Mapping[str, Prop] = field(default_factory=dict)
 

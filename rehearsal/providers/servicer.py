@@ -278,9 +278,7 @@ def _name(request: Any, olds: Values) -> str:
 
 def _sealed(resource: Resource[Any], values: Values) -> Values:
     return {
-        key: Secret(value)
-        if key in resource.fields and resource.fields[key].secret
-        else _sealed_inside(resource, key, value)
+        key: Secret(value) if key in resource.fields and resource.fields[key].secret else _sealed_inside(resource, key, value)
         for key, value in values.items()
     }
 
@@ -289,9 +287,7 @@ def _sealed_inside(resource: Resource[Any], key: str, value: Any) -> Any:
     prop = resource.fields.get(key)
     if prop is None or not isinstance(value, dict) or prop.kind is not schema.Kind.BLOCK:
         return value
-    return {
-        name: Secret(item) if name in prop.fields and prop.fields[name].secret else item for name, item in value.items()
-    }
+    return {name: Secret(item) if name in prop.fields and prop.fields[name].secret else item for name, item in value.items()}
 
 
 def _meta(resource: Resource[Any], verb: str, asked: float) -> str:

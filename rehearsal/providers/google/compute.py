@@ -18,14 +18,12 @@ class OperationFailed(ProviderError):
     """An operation that ended in an error, or did not end in time."""
 
 
-def compute(api: Google, method: str, path: str, body: Values | None = None, **query: str) -> Values:
+def compute(api: Google, method: str, path: str, body: Values | None = None, **query: Any) -> Values:
     """One Compute request; `path` is relative to the API."""
     return api.call("compute", method, path, query, body)
 
 
-def act(
-    call: Call[Google], what: str, activity: str, method: str, path: str, body: Values | None = None, **query: str
-) -> Values:
+def act(call: Call[Google], what: str, activity: str, method: str, path: str, body: Values | None = None, **query: Any) -> Values:
     """A request that starts an operation, and the wait for its end. Returns the operation.
 
     `what` begins the text when the request fails ("creating instance"), `activity` when the operation does.
@@ -79,10 +77,8 @@ def _one(error: Mapping[str, Any]) -> str:
         quota = next((detail["quotaInfo"] for detail in details if detail.get("quotaInfo")), None)
         if quota:
             return text + _quota(quota)
-    localized = next(
-        (detail["localizedMessage"]["message"] for detail in details if detail.get("localizedMessage")), ""
-    )
-    links = next((detail["help"]["links"] for detail in details if detail.get("help", {}).get("links")), [])
+    localized = next((d["localizedMessage"]["message"] for d in details if d.get("localizedMessage")), "")
+    links: list[Any] = next((detail["help"]["links"] for detail in details if detail.get("help", {}).get("links")), [])
     if localized:
         text += f"\n\n{localized}\n"
     if links:
@@ -107,7 +103,7 @@ def _quota(quota: Mapping[str, Any]) -> str:
     return "".join(f"\t{line}\n" for line in lines)
 
 
-def found(api: Google, path: str, **query: str) -> Values | None:
+def found(api: Google, path: str, **query: Any) -> Values | None:
     """A resource, or None when it is not there."""
     try:
         return compute(api, "GET", path, **query)

@@ -39,9 +39,7 @@ class Google:
         self.sleep = sleep
         self._client = httpx.Client(timeout=60.0, trust_env=False)
 
-    def call(
-        self, api: str, method: str, path: str, query: Mapping[str, str] | None = None, body: Values | None = None
-    ) -> Values:
+    def call(self, api: str, method: str, path: str, query: Mapping[str, str] | None = None, body: Values | None = None) -> Values:
         """One request and its answer; 429, 500, 502 and 503 are tried again for 330 s. Raises `GoogleError`."""
         for pause in (*retry_waits(), None):
             try:
@@ -53,7 +51,8 @@ class Google:
         raise AssertionError("the last attempt either returns or raises")
 
     def _once(self, api: str, method: str, path: str, query: Mapping[str, str], body: Values | None) -> Values:
-        address = f"{_base(api, self.config.endpoint(api))}{path}?{urlencode(sorted((_common(api) | query).items()))}"
+        asked = urlencode(sorted({**_common(api), **query}.items()))
+        address = f"{_base(api, self.config.endpoint(api))}{path}?{asked}"
         headers = {"user-agent": "flexserve stand-in provider", "accept": "application/json"}
         if self.config.token:
             headers["authorization"] = f"Bearer {self.config.token}"

@@ -54,9 +54,7 @@ def revoke(call: Call[Google], policy: Policy, role: str, member: str) -> Values
 
 def holds(policy: Mapping[str, Any], role: str, member: str) -> bool:
     """Whether the member is in the role."""
-    return any(
-        member in binding.get("members", []) for binding in policy.get("bindings", []) if binding["role"] == role
-    )
+    return any(member in binding.get("members", []) for binding in policy.get("bindings", []) if binding["role"] == role)
 
 
 def _change(call: Call[Google], policy: Policy, modify: Callable[[Values], Values]) -> Values:
@@ -65,9 +63,7 @@ def _change(call: Call[Google], policy: Policy, modify: Callable[[Values], Value
     try:
         policy.write(call.api, _trimmed(modify(policy.read(call.api))))
     except GoogleError as error:
-        error.args = (
-            f"Error applying IAM policy for {policy.path}: Error setting IAM policy for {policy.path}: {error}",
-        )
+        error.args = (f"Error applying IAM policy for {policy.path}: Error setting IAM policy for {policy.path}: {error}",)
         raise
     pause, seen = 1.0, 0
     while seen < _LOOKS:

@@ -81,8 +81,7 @@ def body(project: str, rule: Mapping[str, Any]) -> Values:
 
 def _ports(rules: Any) -> list[Values]:
     return [
-        {"IPProtocol": rule["protocol"]}
-        | ({"ports": [str(port) for port in rule["ports"]]} if rule.get("ports") else {})
+        {"IPProtocol": rule["protocol"]} | ({"ports": [str(port) for port in rule["ports"]]} if rule.get("ports") else {})
         for rule in rules or []
     ]
 

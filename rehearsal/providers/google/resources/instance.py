@@ -106,9 +106,7 @@ def _update(call: Call[Google], identifier: str, change: Change) -> Values:
 
 def _description(call: Call[Google], identifier: str, change: Change) -> None:
     if change.touches("description"):
-        body = compute(call.api, "GET", identifier, view="FULL") | {
-            "description": change.planned.get("description") or ""
-        }
+        body = compute(call.api, "GET", identifier, view="FULL") | {"description": change.planned.get("description") or ""}
         act(call, "updating instance", "description, updating to update", "PUT", identifier, body)
 
 
@@ -180,13 +178,13 @@ def _boot_disk(call: Call[Google], identifier: str, change: Change) -> None:
             body = {"sizeGb": str(wanted["initializeParams"]["size"])}
             act(call, "updating disk", "disk to update", "POST", f"{path}/resize", body)
     if change.touches("bootDisk.autoDelete"):
-        query = {"autoDelete": str(bool(wanted.get("autoDelete"))).lower(), "deviceName": disk.get("deviceName", "")}
+        query: Values = {"autoDelete": str(bool(wanted.get("autoDelete"))).lower(), "deviceName": disk.get("deviceName", "")}
         act(call, "changing auto_delete", "changing auto_delete", "POST", f"{identifier}/setDiskAutoDelete", **query)
 
 
 def _deletion_protection(call: Call[Google], identifier: str, change: Change) -> None:
     if change.touches("deletionProtection"):
-        query = {"deletionProtection": str(bool(change.planned.get("deletionProtection"))).lower()}
+        query: Values = {"deletionProtection": str(bool(change.planned.get("deletionProtection"))).lower()}
         what = "updating deletion protection flag"
         act(call, what, "deletion protection to update", "POST", f"{identifier}/setDeletionProtection", **query)
 
@@ -194,8 +192,7 @@ def _deletion_protection(call: Call[Google], identifier: str, change: Change) ->
 def _with_the_machine_stopped(call: Call[Google], identifier: str, change: Change, instance: Mapping[str, Any]) -> None:
     """What cannot be changed while it runs. Raises unless the program allows a stop."""
     interfaces = any(
-        path.startswith("networkInterfaces[")
-        and path.rpartition(".")[2] in ("network", "subnetwork", "subnetworkProject")
+        path.startswith("networkInterfaces[") and path.rpartition(".")[2] in ("network", "subnetwork", "subnetworkProject")
         for path in change.paths
     )
     stopped_only = ("machineType", "minCpuPlatform", "serviceAccount", "enableDisplay", "shieldedInstanceConfig")
@@ -203,9 +200,7 @@ def _with_the_machine_stopped(call: Call[Google], identifier: str, change: Chang
         return
     if instance.get("status") == "RUNNING" and not change.planned.get("allowStoppingForUpdate"):
         raise ProviderError(MUST_STOP)
-    if interfaces or change.touches(
-        "minCpuPlatform", "enableDisplay", "advancedMachineFeatures", "scheduling.nodeAffinities"
-    ):
+    if interfaces or change.touches("minCpuPlatform", "enableDisplay", "advancedMachineFeatures", "scheduling.nodeAffinities"):
         raise ProviderError("the stand-in provider does not stop a machine for this change")
     if instance.get("status") == "RUNNING":
         act(call, "stopping instance", "stopping instance", "POST", f"{identifier}/stop")

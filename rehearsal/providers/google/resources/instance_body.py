@@ -102,18 +102,14 @@ def _interface(project: str, zone: str, nic: Mapping[str, Any]) -> Values:
 
 def access_config(access: Mapping[str, Any]) -> Values:
     """One external address as sent."""
-    return {"type": "ONE_TO_ONE_NAT"} | present(
-        {"natIP": access.get("natIp"), "networkTier": access.get("networkTier")}
-    )
+    return {"type": "ONE_TO_ONE_NAT"} | present({"natIP": access.get("natIp"), "networkTier": access.get("networkTier")})
 
 
 def _reservation(affinity: Mapping[str, Any] | None) -> Values:
     if not affinity:
         return {}
     specific = affinity.get("specificReservation") or {}
-    return present(
-        {"consumeReservationType": affinity["type"], "key": specific.get("key"), "values": specific.get("values")}
-    )
+    return present({"consumeReservationType": affinity["type"], "key": specific.get("key"), "values": specific.get("values")})
 
 
 def service_accounts(account: Mapping[str, Any] | None) -> list[Values]:
@@ -158,10 +154,7 @@ def scheduling_body(scheduling: Mapping[str, Any] | None) -> Values:
         "skipGuestOsShutdown": bool(scheduling.get("skipGuestOsShutdown")),
     }
     return always | present(
-        {
-            key: scheduling.get(key)
-            for key in ("availabilityDomain", "maintenanceInterval", "minNodeCpus", "terminationTime")
-        }
+        {key: scheduling.get(key) for key in ("availabilityDomain", "maintenanceInterval", "minNodeCpus", "terminationTime")}
     )
 
 
@@ -194,8 +187,7 @@ def told(project: str, found: Mapping[str, Any], disk: Mapping[str, Any] | None,
         "description": found.get("description", ""),
         "enableDisplay": bool(found.get("displayDevice", {}).get("enableDisplay")),
         "guestAccelerators": [
-            {"count": card["acceleratorCount"], "type": v1(card["acceleratorType"])}
-            for card in found.get("guestAccelerators", [])
+            {"count": card["acceleratorCount"], "type": v1(card["acceleratorType"])} for card in found.get("guestAccelerators", [])
         ],
         "hostname": found.get("hostname", ""),
         "instanceId": str(found.get("id", "")),
@@ -213,9 +205,7 @@ def told(project: str, found: Mapping[str, Any], disk: Mapping[str, Any] | None,
         "resourcePolicies": found.get("resourcePolicies"),
         "scheduling": _told_scheduling(found.get("scheduling") or {}),
         "selfLink": v1(found.get("selfLink")),
-        "serviceAccount": {"email": accounts[0]["email"], "scopes": sorted(accounts[0].get("scopes", []))}
-        if accounts
-        else None,
+        "serviceAccount": {"email": accounts[0]["email"], "scopes": sorted(accounts[0].get("scopes", []))} if accounts else None,
         "shieldedInstanceConfig": {key: bool(shielded.get(key)) for key in _SHIELDED} if shielded else None,
         "tags": terraform_order(found.get("tags", {}).get("items", [])) or None,
         "tagsFingerprint": found.get("tags", {}).get("fingerprint", ""),

@@ -115,9 +115,7 @@ FIELDS: Final[Fields] = {
     "desiredStatus": text(None),
     "enableDisplay": flag(),
     "eraseWindowsVssSignature": flag(default=False),
-    "guestAccelerators": blocks(
-        {"count": number(replace=True), "type": text(replace=True)}, computed=True, replace=True
-    ),
+    "guestAccelerators": blocks({"count": number(replace=True), "type": text(replace=True)}, computed=True, replace=True),
     "hostname": text(replace=True),
     "instanceEncryptionKey": Prop(replace=True),
     "instanceId": out(),
@@ -147,9 +145,7 @@ FIELDS: Final[Fields] = {
     "scheduling": block(SCHEDULING, computed=True),
     "scratchDisks": blocks({}, replace=True),
     "selfLink": out(),
-    "serviceAccount": block(
-        {"email": text(computed=True), "scopes": members(required=True, same=same_scope, whole=True)}
-    ),
+    "serviceAccount": block({"email": text(computed=True), "scopes": members(required=True, same=same_scope, whole=True)}),
     "shieldedInstanceConfig": block(
         {
             "enableIntegrityMonitoring": flag(default=True),

@@ -33,9 +33,7 @@ def _project(api: Google, given: Mapping[str, Any]) -> tuple[Policy, str, Values
 
 def _secret(api: Google, given: Mapping[str, Any]) -> tuple[Policy, str, Values]:
     secret = str(given["secretId"])
-    path = (
-        relative(secret) if "/" in secret else f"projects/{given.get('project') or api.config.project}/secrets/{secret}"
-    )
+    path = relative(secret) if "/" in secret else f"projects/{given.get('project') or api.config.project}/secrets/{secret}"
     return Policy("secretmanager", path, get="GET"), path, {"project": path.split("/")[1], "secretId": path}
 
 

@@ -135,11 +135,7 @@ def _create_subnetwork(call: Call[Google], planned: Values) -> tuple[str, Values
         "network": in_project(project, "global", "networks", planned["network"]),
         "region": f"projects/{project}/global/regions/{region}",  # so it is recorded
     }
-    body |= {
-        key: planned[key]
-        for key in ("description", "privateIpGoogleAccess", "purpose", "stackType")
-        if planned.get(key)
-    }
+    body |= {key: planned[key] for key in ("description", "privateIpGoogleAccess", "purpose", "stackType") if planned.get(key)}
     act(call, "creating Subnetwork", "Creating Subnetwork", "POST", collection, body)
     identifier = f"{collection}/{planned['name']}"
     return identifier, _read_subnetwork(call, identifier, planned) or {}

@@ -48,9 +48,7 @@ def _create(call: Call[Google], planned: Values) -> tuple[str, Values]:
     body = {key: value for key, value in body.items() if value != {}}
     query = {"repository_id": planned["repositoryId"]}
     try:
-        _finish(
-            call, call.api.call("artifactregistry", "POST", f"{place}/repositories", query, body), "Creating Repository"
-        )
+        _finish(call, call.api.call("artifactregistry", "POST", f"{place}/repositories", query, body), "Creating Repository")
     except GoogleError as error:
         raise ProviderError(f"Error creating Repository: {error}") from error
     identifier = f"{place}/repositories/{planned['repositoryId']}"

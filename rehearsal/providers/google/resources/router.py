@@ -59,9 +59,7 @@ NAT: Final[Fields] = {
     "rules": blocks({}),
     "sourceSubnetworkIpRangesToNat": text(required=True),
     "sourceSubnetworkIpRangesToNat64": text(),
-    "subnetworks": blocks(
-        {"name": text(required=True, same=same_thing), "sourceIpRangesToNats": members(required=True)}
-    ),
+    "subnetworks": blocks({"name": text(required=True, same=same_thing), "sourceIpRangesToNats": members(required=True)}),
     "type": text(default="PUBLIC", replace=True),
 } | {key: number(default=seconds) for key, seconds in _IDLE.items()}
 

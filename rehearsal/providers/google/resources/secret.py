@@ -79,11 +79,7 @@ def _create(call: Call[Google], planned: Values) -> tuple[str, Values]:
 
 def _replication(replication: Mapping[str, Any]) -> Values:
     if replication.get("userManaged"):
-        return {
-            "userManaged": {
-                "replicas": [{"location": item["location"]} for item in replication["userManaged"]["replicas"]]
-            }
-        }
+        return {"userManaged": {"replicas": [{"location": item["location"]} for item in replication["userManaged"]["replicas"]]}}
     key = (replication.get("auto") or {}).get("customerManagedEncryption")
     return {"automatic": {"customerManagedEncryption": {"kmsKeyName": key["kmsKeyName"]}} if key else {}}
 
@@ -100,9 +96,7 @@ def _read(call: Call[Google], identifier: str, before: Mapping[str, Any]) -> Val
         "name": secret["name"],
         "project": identifier.split("/")[1],
         "replication": {
-            "auto": None
-            if automatic is None
-            else {"customerManagedEncryption": automatic.get("customerManagedEncryption")},
+            "auto": None if automatic is None else {"customerManagedEncryption": automatic.get("customerManagedEncryption")},
             "userManaged": managed,
         },
         "secretId": identifier.rpartition("/")[2],
