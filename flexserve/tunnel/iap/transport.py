@@ -52,8 +52,9 @@ class Owner(Protocol):
 class Link(WSListener):
     """A WebSocket to the relay. `paused` while its write buffer is full."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, open_links: set[Link]) -> None:
         self._owner: Owner | None = owner
+        self._open_links = open_links
         self._ws: WSTransport | None = None
         self._failure: TunnelFailure | None = None
         self._reading = True
@@ -62,6 +63,7 @@ class Link(WSListener):
     def on_ws_connected(self, transport: WSTransport) -> None:
         """picows: the upgrade is done."""
         self._ws = transport
+        self._open_links.add(self)
         transport.underlying_transport.set_write_buffer_limits(high=_WRITE_HIGH)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
@@ -73,7 +75,7 @@ class Link(WSListener):
         broken = transport_error(transport) if transport.is_close_frame_sent else ""
         if broken and (kind != WSMsgType.CLOSE or _answers(transport, frame)):
             self._failure = TunnelFailure(codes.PROTOCOL, broken)
-        elif kind == _BINARY and frame.fin:
+        elif kind == _BINARY and frame.fin and not (frame.rsv1 or frame.rsv2 or frame.rsv3):
             try:
                 self._owner.on_message(frame.get_payload_as_memoryview(), frame.last_in_buffer)
             except frames.BadFrame as error:
@@ -87,18 +89,19 @@ class Link(WSListener):
             if not self.paused:  # a relay that pings without reading fills no memory
                 transport.send_pong(frame.get_payload_as_bytes())
         elif kind != WSMsgType.PONG:
-            self.fail(TunnelFailure(codes.PROTOCOL, "a text message or a fragment"))
+            self.fail(TunnelFailure(codes.PROTOCOL, "a text message, a fragment or a compressed message"))
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         """picows: the socket is closed."""
+        self._open_links.discard(self)
+        if transport.is_close_frame_sent:
+            _settled.add(task := asyncio.ensure_future(_settle(transport)))
+            task.add_done_callback(_settled.discard)
         owner, self._owner = self._owner, None
         if owner is None:
             return
         if self._failure is None:
             broken = transport_error(transport)
-            if broken:
-                _settled.add(task := asyncio.ensure_future(_settle(transport)))
-                task.add_done_callback(_settled.discard)
             self._failure = TunnelFailure(codes.PROTOCOL if broken else codes.UNKNOWN, broken)
         owner.on_ended(self, self._failure)
 
@@ -181,6 +184,7 @@ class Dialer:
         self._token = token
         self._context = context
         self._proxy = proxy
+        self._links: set[Link] = set()
         self._addresses: list[tuple[int, tuple[object, ...]]] = []
         self._resolved_at = 0.0
 
@@ -195,6 +199,14 @@ class Dialer:
             if failure.ending.code != 401 or fresh_token:
                 raise
         return await self._open(session, owner, True)
+
+    async def closed(self) -> None:
+        """Return when every link is closed, or was dropped because it took longer than `close_s`."""
+        deadline = time.monotonic() + self.limits.close_s
+        while self._links and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        for link in list(self._links):
+            link.drop()
 
     async def _open(self, session: Session, owner: Owner, fresh_token: bool) -> Link:
         token = await self._token(fresh_token)
@@ -218,7 +230,7 @@ class Dialer:
             raise TunnelFailure(codes.UNKNOWN, error.strerror or str(error)) from error
 
     async def _upgrade(self, url: str, token: str, owner: Owner) -> Link:
-        link = Link(owner)
+        link = Link(owner, self._links)
         headers = {"Origin": urls.ORIGIN, "Sec-WebSocket-Protocol": urls.SUBPROTOCOL, "User-Agent": "flexserve"}
         if token:
             headers["Authorization"] = f"Bearer {token}"

@@ -124,7 +124,7 @@ class IapTunnel(Tunnel):
         for connection in list(self._live):
             connection.discard()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)
+        await self._dialer.closed()
         self._tell("stopped", **_fields(self.stats()))
 
     def stats(self) -> Stats:

@@ -1,0 +1,236 @@
+"""One verdict per cause: what happened, what to do, and the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from flexserve.tunnel import listener
+from flexserve.tunnel.dial import open_tunnel, tunnel
+from flexserve.tunnel.iap import codes, proxy, urls
+from flexserve.tunnel.iap.codes import After
+from infra.access import Ssm
+from verdict.errors import BadConfig, FlexserveError, Gone, NoAccess, TimedOut
+from verdict.exit_codes import ExitCode
+
+pytestmark = pytest.mark.anyio
+
+CAUSES = [
+    ("vm-close4003", 8000, FlexserveError, "nothing answers on port 8000 of vm-close4003"),
+    ("vm", 9999, FlexserveError, "nothing answers on port 9999 of vm"),
+    ("vm-close4033", 8000, NoAccess, "may not open a tunnel"),
+    ("vm-http403", 8000, NoAccess, "may not open a tunnel"),
+    ("vm-http401", 8000, NoAccess, "refused the access token"),
+    ("missing", 8000, FlexserveError, "there is no instance missing in us-central1-a"),
+    ("vm-http404", 8000, FlexserveError, "no instance vm-http404"),
+    ("vm-silent", 8000, TimedOut, "then said nothing"),
+    ("vm-garbageearlydata", 8000, FlexserveError, "broke the protocol"),
+    ("vm-frag", 8000, FlexserveError, "broke the protocol"),
+]
+
+
+@pytest.mark.parametrize(("instance", "port", "error", "text"), CAUSES)
+async def test_the_check_names_the_cause(world, instance, port, error, text) -> None:
+    with pytest.raises(error) as caught:
+        async with open_tunnel(world.access(instance, port), options=world.options()):
+            pass
+    assert text in caught.value.what
+    assert caught.value.way_out
+    assert "listening" not in world.kinds()
+
+
+async def test_nothing_listens_yet_is_retried_to_a_deadline_and_shows_the_phase(world, monkeypatch) -> None:
+    monkeypatch.setattr("flexserve.tunnel.iap.tunnel._RETRY_S", 0.05)
+    options = world.options(wait_s=0.3, boot_phase=lambda: "weights")
+    with pytest.raises(FlexserveError) as caught:
+        async with open_tunnel(world.access("vm", 9999), options=options):
+            pass
+    assert "phase weights" in caught.value.why
+    assert world.kinds().count("waiting") > 1
+    assert world.last("waiting")["phase"] == "weights"
+
+
+async def test_no_permission_is_not_retried(world) -> None:
+    with pytest.raises(NoAccess):
+        async with open_tunnel(world.access("vm-close4033"), options=world.options(wait_s=60)):
+            pass
+    assert "waiting" not in world.kinds()
+
+
+async def test_expired_wins_over_every_other_cause(world) -> None:
+    options = world.options(expired=lambda: datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+    with pytest.raises(Gone) as caught:
+        async with open_tunnel(world.access("missing"), options=options):
+            pass
+    assert caught.value.exit_code == ExitCode.GONE
+    assert "expired at " in caught.value.what
+
+
+async def test_a_window_that_closes_ends_the_running_tunnel(world) -> None:
+    closed: list[datetime] = []
+    options = world.options(expired=lambda: closed[0] if closed else None)
+    async with open_tunnel(world.access("vm-cl4051up10"), options=options) as opened:
+        closed.append(datetime.now(UTC))
+        reader, writer = await asyncio.open_connection("127.0.0.1", opened.port)
+        writer.write(b"echo\n" + b"x" * 100)
+        with pytest.raises(ConnectionResetError):
+            while await reader.read(100):
+                pass
+        async with asyncio.timeout(5):
+            assert isinstance(await opened.over, Gone)
+    assert "expired" in world.kinds()
+
+
+async def test_a_permission_taken_away_ends_the_running_tunnel(world) -> None:
+    async with open_tunnel(world.access("vm-cl4033up10"), options=world.options()) as opened:
+        reader, writer = await asyncio.open_connection("127.0.0.1", opened.port)
+        writer.write(b"echo\n" + b"x" * 100)
+        with pytest.raises(ConnectionResetError):
+            while await reader.read(100):
+                pass
+        async with asyncio.timeout(5):
+            assert isinstance(await opened.over, NoAccess)
+
+
+async def test_a_busy_port_is_known_before_anything_is_dialled(world) -> None:
+    before = len(world.relay.requests)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(listener.PortInUse) as caught:
+            async with open_tunnel(world.access(), port=port, options=world.options()):
+                pass
+    assert f"port {port}" in caught.value.what
+    assert "(pid " in caught.value.what
+    assert len(world.relay.requests) == before
+
+
+async def test_two_tunnels_never_share_a_port(world) -> None:
+    async with open_tunnel(world.access(), options=world.options()) as first:
+        with pytest.raises(listener.PortInUse):
+            async with open_tunnel(world.access(), port=first.port, options=world.options()):
+                pass
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_cannot_be(port) -> None:
+    with pytest.raises(BadConfig):
+        listener.bind(port)
+
+
+async def test_a_relay_that_is_not_there(world, monkeypatch) -> None:
+    monkeypatch.setattr("flexserve.tunnel.iap.tunnel._PASSING_S", 0.2)
+    monkeypatch.setattr("flexserve.tunnel.iap.tunnel._RETRY_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(FlexserveError) as caught:
+        async with open_tunnel(world.access(), url=f"wss://127.0.0.1:{port}/v4", options=world.options()):
+            pass
+    assert "link to the relay broke" in caught.value.what
+
+
+async def test_a_relay_with_an_unknown_certificate(world) -> None:
+    import ssl
+
+    with pytest.raises(FlexserveError) as caught:
+        async with open_tunnel(world.access(), ssl=ssl.create_default_context(), options=world.options()):
+            pass
+    assert "certificate is not trusted" in caught.value.what
+    assert "SSL_CERT_FILE" in caught.value.way_out
+
+
+async def test_no_token_at_all(world, monkeypatch, tmp_path) -> None:
+    for name in ("GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoAccess) as caught:
+        async with open_tunnel(world.access(), options=world.options(token=None)):
+            pass
+    assert "no access token" in caught.value.what
+
+
+def test_another_access_has_no_opener_here_or_says_what_it_needs() -> None:
+    with pytest.raises(FlexserveError), tunnel(Ssm("us-east-1", "i-0123456789abcdef0")):
+        pass
+
+
+@pytest.mark.parametrize("url", ["ws://relay.test/v4", "https://relay.test", "relay.test", "wss://"])
+def test_a_relay_url_that_would_send_the_token_in_the_clear(url) -> None:
+    with pytest.raises(BadConfig):
+        urls.relay_root(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "root"),
+    [("wss://a.test", "wss://a.test/v4"), ("wss://a.test:1/", "wss://a.test:1/v4"), ("wss://a.test/x/", "wss://a.test/x")],
+)
+def test_a_relay_url_without_a_path_gets_the_protocols(url, root) -> None:
+    assert urls.relay_root(url) == root
+
+
+def test_urls_are_in_the_order_that_the_relay_sees_from_gcloud(world) -> None:
+    assert urls.connect_url("wss://r/v4", world.access("vm", 80)) == (
+        "wss://r/v4/connect?project=demo-project&port=80&newWebsocket=True&zone=us-central1-a&instance=vm&interface=nic0"
+    )
+    assert urls.reconnect_url("wss://r/v4", world.access(), "a/b", 12) == (
+        "wss://r/v4/reconnect?sid=a%2Fb&ack=12&newWebsocket=True&zone=us-central1-a"
+    )
+
+
+FINAL = (1000, 4001, 4002, 4003, *range(4005, 4011), 4013, 4033, 4047, 4051, 4074)
+
+
+@pytest.mark.parametrize("code", [*FINAL, 4004, 0, 1001, 1006, 1011, 4000, 4080, 4999])
+def test_final_codes_end_and_everything_else_is_resumed(code) -> None:
+    resumable = codes.of_close(code).after in (After.RESUME, After.RESUME_FRESH_TOKEN)
+    assert resumable == (code not in FINAL)
+
+
+@pytest.mark.parametrize(("status", "resumed"), [(400, False), (403, False), (418, False), (429, True), (500, True), (503, True)])
+def test_http_refusals(status, resumed) -> None:
+    assert (codes.of_status(status).after is After.RESUME) == resumed
+
+
+def test_every_cause_can_be_told(world) -> None:
+    for ending in codes.ENDINGS:
+        error = codes.TunnelFailure(ending, "said").error(world.access())
+        assert "{" not in str(error)
+        assert error.way_out or ending.code == 1000
+
+
+def test_proxies_are_http_only(monkeypatch) -> None:
+    assert proxy.proxy_for("wss://relay.test/v4") is None
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.test:3128")
+    assert proxy.proxy_for("wss://relay.test/v4") == "http://proxy.test:3128"
+    monkeypatch.setenv("NO_PROXY", "relay.test")
+    assert proxy.proxy_for("wss://relay.test/v4") is None
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://user:secret@proxy.test:1080")
+    with pytest.raises(BadConfig) as caught:
+        proxy.proxy_for("wss://relay.test/v4")
+    assert "secret" not in str(caught.value)
+
+
+def test_the_blocking_form_serves_and_leaves_nothing(world) -> None:
+    with tunnel(world.access(), options=world.options()) as opened:
+        with socket.create_connection(("127.0.0.1", opened.port)) as client:
+            client.sendall(b"echo\nhello")
+            assert client.recv(5) == b"hello"
+        assert opened.base_url == f"http://127.0.0.1:{opened.port}/v1"
+        assert opened.stats().connections == 1
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", opened.port))
+    deadline = time.monotonic() + 5
+    while world.relay.sessions and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert world.relay.sessions == 0
+
+
+def test_the_blocking_form_raises_the_cause(world) -> None:
+    with pytest.raises(NoAccess), tunnel(world.access("vm-close4033"), options=world.options()):
+        pass
