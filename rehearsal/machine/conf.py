@@ -1,0 +1,82 @@
+"""The layer laid over the root: what makes a Debian root a machine of the rehearsal. One layer serves every machine of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rehearsal.machine.fakes.packages import HOST as PACKAGES
+
+MASKED = (
+    "getty@tty1.service", "console-getty.service", "systemd-udevd.service", "apt-daily.timer", "apt-daily-upgrade.timer",
+    "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "docker-registry.service",
+    "systemd-networkd-wait-online.service",
+)  # fmt: skip
+GOOGLE_UNITS = ("google-guest-agent.service", "google-startup-scripts.service", "google-shutdown-scripts.service")
+CLOUD_INIT = """\
+datasource_list: [Ec2]
+datasource: {Ec2: {strict_id: false, metadata_urls: ["http://169.254.169.254"], max_wait: 10, timeout: 5}}
+locale: false
+"""
+CGROUPS = """\
+[Unit]
+Description=cgroup hierarchies writable for containers
+DefaultDependencies=no
+After=local-fs.target
+Before=docker.service containerd.service
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'for c in cpu cpuacct cpuset memory devices freezer blkio pids; do \
+mount -o remount,bind,rw /sys/fs/cgroup/$c || :; done'
+"""
+CONSOLE = """\
+[Unit]
+Description=the serial console: the journal, line by line
+DefaultDependencies=no
+After=systemd-journald.service
+[Service]
+ExecStart=/bin/sh -c 'exec journalctl --follow --boot --lines=all --output=short-iso-precise --no-hostname >>/out/console.log'
+Restart=on-failure
+"""
+
+
+def write(folder: Path, root: Path, authority: bytes, flavour: str) -> None:
+    """Fill `folder` for machines of one flavour: `gce` (Google's agent runs the script) or `ec2` (cloud-init does)."""
+
+    def put(path: str, text: str | bytes, mode: int = 0o644) -> None:
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        file.chmod(mode)
+
+    def unit(name: str, text: str, wanted_by: str) -> None:
+        put(f"etc/systemd/system/{name}", text)
+        _link(folder / f"etc/systemd/system/{wanted_by}.wants/{name}", f"/etc/systemd/system/{name}")
+
+    put("etc/hosts", "127.0.0.1 localhost\n169.254.169.254 metadata.google.internal metadata\n")
+    put("etc/resolv.conf", "nameserver 169.254.169.254\noptions timeout:2 attempts:1\n")
+    put("etc/apt/sources.list", f"deb [trusted=yes] http://{PACKAGES} ./\n")
+    put("etc/apt/apt.conf.d/90quick", 'Acquire::Languages "none";\nAcquire::Retries "0";\n')
+    put("etc/dpkg/dpkg.cfg.d/90quick", "force-unsafe-io\n")
+    runtimes = {"runtimes": {"clamp": {"path": "/usr/local/sbin/runc-clamp"}}, "default-runtime": "clamp"}
+    put("etc/docker/daemon.json", json.dumps(runtimes))
+    put("usr/local/sbin/runc-clamp", (Path(__file__).parent / "runc_clamp.py").read_bytes(), 0o755)
+    unit("rehearsal-cgroups.service", CGROUPS, "sysinit.target")
+    unit("rehearsal-console.service", CONSOLE, "sysinit.target")
+    put("etc/systemd/system.conf.d/rehearsal.conf", "[Manager]\nDefaultTimeoutStopSec=10s\n")
+    put("etc/systemd/journald.conf.d/rehearsal.conf", "[Journal]\nSyncIntervalSec=1s\nRateLimitBurst=0\n")
+    (folder / "var/log/journal").mkdir(parents=True, exist_ok=True)
+    for name in MASKED if flavour == "gce" else MASKED + GOOGLE_UNITS:
+        _link(folder / "etc/systemd/system" / name, "/dev/null")
+    if flavour == "gce":
+        put("etc/cloud/cloud-init.disabled", "")
+    else:
+        put("etc/cloud/cloud.cfg.d/99.cfg", CLOUD_INIT)
+    put("usr/local/share/ca-certificates/rehearsal.crt", authority)
+    put("etc/ssl/certs/ca-certificates.crt", (root / "etc/ssl/certs/ca-certificates.crt").read_bytes() + authority)
+
+
+def _link(link: Path, target: str) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
