@@ -27,13 +27,9 @@ class Api:
         self.cloud = cloud
         self.compute = f"/compute/{version}/projects/demo"
 
-    def __call__(
-        self, method: str, path: str, body: object = None, query: str = "alt=json", **more: Any
-    ) -> tuple[int, Any]:
+    def __call__(self, method: str, path: str, body: object = None, query: str = "alt=json", **more: Any) -> tuple[int, Any]:
         raw = b"" if body is None else json.dumps(body).encode()
-        return self.cloud.request(
-            method, path if path.startswith("/") else f"{self.compute}/{path}", query, raw, **more
-        )
+        return self.cloud.request(method, path if path.startswith("/") else f"{self.compute}/{path}", query, raw, **more)
 
     def done(self, method: str, path: str, body: object = None, query: str = "") -> Any:
         """Do it, wait on the cloud's clock, and answer the finished operation."""
@@ -74,9 +70,7 @@ def instance(**over: Any) -> dict[str, Any]:
         ],
         "labels": {"stack": "tpu-v6e"},
         "metadata": {"items": [{"key": "startup-script", "value": "#!/bin/sh\necho hi"}]},
-        "networkInterfaces": [
-            {"accessConfigs": [{"type": "ONE_TO_ONE_NAT"}], "network": "projects/demo/global/networks/default"}
-        ],
+        "networkInterfaces": [{"accessConfigs": [{"type": "ONE_TO_ONE_NAT"}], "network": "projects/demo/global/networks/default"}],
         "params": {},
         "scheduling": scheduling(),
         "serviceAccounts": [{"email": ACCOUNT, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 
@@ -12,13 +13,14 @@ from rehearsal.cloud.google import billing, iam, inventory, secretmanager
 from rehearsal.cloud.google.api import Front
 from rehearsal.cloud.google.call import Json, Trouble
 from rehearsal.cloud.google.compute import disks, kinds, lifecycle
+from rehearsal.cloud.google.compute.scheduling import run_seconds
 from rehearsal.cloud.google.control import Control
 from rehearsal.cloud.google.fleet import Fleet
 from rehearsal.cloud.google.guest import GuestView
 from rehearsal.cloud.google.identity import Tokens
 from rehearsal.cloud.google.policies import Policies
 from rehearsal.cloud.google.server import HttpServer
-from rehearsal.cloud.google.state import Pace, State, fingerprint
+from rehearsal.cloud.google.state import Pace, Report, State, fingerprint
 from rehearsal.cloud.ledger import BillLedger, Price, unknown_price
 from rehearsal.cloud.requests import RequestLog
 from rehearsal.contracts import Machine, MachineFactory
@@ -71,9 +73,7 @@ class LocalGoogleCloud:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
     @property
@@ -137,9 +137,7 @@ class LocalGoogleCloud:
         answer = self._front.answer("GET", f"/secretmanager/v1/{resource}:access", "", b"", bearer, self.base)
         return answer.status, answer.body
 
-    def request(
-        self, method: str, path: str, query: str = "", body: bytes = b"", bearer: str = OPERATOR_TOKEN
-    ) -> tuple[int, Json]:
+    def request(self, method: str, path: str, query: str = "", body: bytes = b"", bearer: str = OPERATOR_TOKEN) -> tuple[int, Json]:
         """Any request, in process, through the same checks and the same log."""
         answer = self._front.answer(method, path, query, body, bearer, self.base)
         return answer.status, answer.body
@@ -159,6 +157,16 @@ class LocalGoogleCloud:
                     "etag": '"1"',
                 }
             secretmanager.add(self.state, path, base64.b64encode(value.encode()).decode())
+
+    def secret_names(self) -> Sequence[str]:
+        """The secrets that exist."""
+        with self.state.lock:
+            return tuple(path.rsplit("/", 1)[-1] for path in self.state.secrets)
+
+    def drop_secret(self, name: str) -> None:
+        """The secret was never there."""
+        with self.state.lock:
+            secretmanager.drop(self.state, f"projects/{self.state.number}/secrets/{name}")
 
     def put_account(self, account_id: str) -> str:
         """A service account that exists already; its email."""
@@ -191,6 +199,22 @@ class LocalGoogleCloud:
         """Bindings made from now on take effect that much later, on the cloud's clock."""
         with self.state.lock:
             self.state.policies.grant_delay_s = seconds
+
+    def on_report(self, hook: Report) -> None:
+        """Call `hook(instance, namespace, key, value)` for every guest attribute that a machine sets from now on."""
+        with self.state.lock:
+            self.state.reports.append(hook)
+
+    def window_end(self, name: str) -> float | None:
+        """When the instance's window closes, epoch seconds.
+
+        None without one, or before it runs. Raises KeyError without an instance.
+        """
+        path = self.instance_path(name)
+        with self.state.lock:
+            seconds = run_seconds(self.state.compute[path]["scheduling"])
+            started = self.state.compute[path].get("lastStartTimestamp")
+        return None if seconds is None or started is None else datetime.fromisoformat(started).timestamp() + seconds
 
     def instance_path(self, name: str) -> str:
         """The path of the instance of that name, in whatever zone. Raises KeyError without one."""

@@ -96,9 +96,7 @@ class Control:
                 "operations": state.operations,
                 "accounts": state.accounts,
                 "secrets": state.secrets,
-                "versions": {
-                    k: {n: v for n, v in value.items() if n != "_data"} for k, value in state.versions.items()
-                },
+                "versions": {k: {n: v for n, v in value.items() if n != "_data"} for k, value in state.versions.items()},
                 "repositories": state.repositories,
             }
             return json.loads(json.dumps(stores))  # type: ignore[no-any-return]

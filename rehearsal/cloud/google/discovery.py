@@ -104,9 +104,7 @@ def _could_be(method: Method, segments: list[str]) -> bool:
 
 
 def _openness(method: Method) -> int:
-    return sum(
-        str(p.get("pattern", "")) in ("", "^.*$") for p in method.parameters.values() if p.get("location") == "path"
-    )
+    return sum(str(p.get("pattern", "")) in ("", "^.*$") for p in method.parameters.values() if p.get("location") == "path")
 
 
 def _methods(node: Mapping[str, Any]) -> Iterator[Method]:

@@ -48,9 +48,7 @@ def error(
     return ApiError(code, {"error": body})
 
 
-def rpc_error(
-    code: int, message: str, *, status: str | None = None, details: Sequence[Mapping[str, Any]] = ()
-) -> ApiError:
+def rpc_error(code: int, message: str, *, status: str | None = None, details: Sequence[Mapping[str, Any]] = ()) -> ApiError:
     """An error in the form of Google's newer APIs: a canonical status, no `errors`."""
     body: dict[str, Any] = {"code": code, "message": message, "status": status or STATUS[code]}
     if details:
@@ -75,17 +73,13 @@ def invalid(field: str, value: object, why: str) -> ApiError:
 
 def bad_payload(texts: Sequence[tuple[str, str]]) -> ApiError:
     """The 400 of a body or query that does not fit the schema; `texts` are (field, sentence)."""
-    lines = [
-        text if text.startswith("Invalid value") else f"Invalid JSON payload received. {text}" for _, text in texts
-    ]
+    lines = [text if text.startswith("Invalid value") else f"Invalid JSON payload received. {text}" for _, text in texts]
     violations = [
         {"field": field, "description": line} if field else {"description": line}
         for (field, _), line in zip(texts, lines, strict=True)
     ]
     details = [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}]
-    return error(
-        400, "badRequest" if len(lines) > 1 else "invalid", "\n".join(lines), status="INVALID_ARGUMENT", details=details
-    )
+    return error(400, "badRequest" if len(lines) > 1 else "invalid", "\n".join(lines), status="INVALID_ARGUMENT", details=details)
 
 
 def condition_not_met(what: str) -> ApiError:
@@ -99,9 +93,7 @@ def condition_not_met(what: str) -> ApiError:
 
 def in_use(kind: str, path: str, user: str) -> ApiError:
     """Compute's 400 for deleting what something else needs."""
-    return error(
-        400, "resourceInUseByAnotherResource", f"The {kind} resource '{path}' is already being used by '{user}'"
-    )
+    return error(400, "resourceInUseByAnotherResource", f"The {kind} resource '{path}' is already being used by '{user}'")
 
 
 def unauthenticated() -> ApiError:

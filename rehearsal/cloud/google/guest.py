@@ -57,18 +57,14 @@ class GuestView:
                     "tags": json.dumps(instance["tags"].get("items", [])),
                     "preempted": "FALSE",
                     "maintenance-event": "NONE",
-                    "attributes": {
-                        item["key"]: item.get("value", "") for item in instance["metadata"].get("items", [])
-                    },
+                    "attributes": {item["key"]: item.get("value", "") for item in instance["metadata"].get("items", [])},
                     "scheduling": {
                         "automatic-restart": str(scheduling["automaticRestart"]).upper(),
                         "on-host-maintenance": scheduling["onHostMaintenance"],
                         "preemptible": str(scheduling["preemptible"]).upper(),
                     },
                     "service-accounts": self._accounts(instance),
-                    "network-interfaces": {
-                        str(i): _nic(n, number) for i, n in enumerate(instance["networkInterfaces"])
-                    },
+                    "network-interfaces": {str(i): _nic(n, number) for i, n in enumerate(instance["networkInterfaces"])},
                     "disks": {
                         str(i): {
                             "device-name": d["deviceName"],
@@ -132,6 +128,9 @@ class GuestView:
             if not NAMESPACE.fullmatch(namespace) or not KEY.fullmatch(key):
                 raise ValueError(f"not a name of a guest attribute: {namespace}/{key}")
             self._reported[namespace, key] = value
+            hooks = tuple(self._state.reports)
+        for hook in hooks:
+            hook(self._path.rsplit("/", 1)[-1], namespace, key, value)
 
     def reported(self) -> Mapping[tuple[str, str], str]:
         """What it reported, by (namespace, key)."""
@@ -148,9 +147,7 @@ class GuestView:
             if not accounts:
                 raise LookupError(f"{self._path} has no service account")
             given = tuple(accounts[0].get("scopes", []))
-            return self._state.tokens.issue(
-                accounts[0]["email"], tuple(s for s in given if not scopes or s in scopes) or given
-            )
+            return self._state.tokens.issue(accounts[0]["email"], tuple(s for s in given if not scopes or s in scopes) or given)
 
     def access_secret(self, bearer: str, resource: str) -> tuple[int, Mapping[str, object]]:
         """Secret Manager's `access`, through the same checks and the same log as over HTTP."""
@@ -164,10 +161,7 @@ class GuestView:
 
 
 def _nic(nic: Json, number: str) -> Json:
-    access = {
-        str(i): {"external-ip": a.get("natIP", ""), "type": a["type"]}
-        for i, a in enumerate(nic.get("accessConfigs", []))
-    }
+    access = {str(i): {"external-ip": a.get("natIP", ""), "type": a["type"]} for i, a in enumerate(nic.get("accessConfigs", []))}
     return {
         "ip": nic["networkIP"],
         "network": f"projects/{number}/networks/{nic['network'].rsplit('/', 1)[-1]}",

@@ -76,9 +76,7 @@ def accounts_list(state: State, call: Call) -> Json:  # noqa: ARG001
 def accounts_patch(state: State, call: Call) -> Json:
     """Display name and description."""
     account = _account(state, call)
-    account.update(
-        {k: v for k, v in call.body.get("serviceAccount", {}).items() if k in ("displayName", "description")}
-    )
+    account.update({k: v for k, v in call.body.get("serviceAccount", {}).items() if k in ("displayName", "description")})
     return account
 
 

@@ -9,14 +9,12 @@ from rehearsal.cloud.google.call import Call, Json
 from rehearsal.cloud.google.errors import invalid
 from rehearsal.cloud.google.state import State
 
-TERM = re.compile(
-    r"""\s*(NOT\s+|-)?([\w.\-"]+)\s*(!=|>=|<=|=|:|>|<|\seq\s|\sne\s)\s*("[^"]*"|'[^']*'|\([^)]*\)|[^\s()]+)\s*"""
-)
+TERM = re.compile(r"""\s*(NOT\s+|-)?([\w.\-"]+)\s*(!=|>=|<=|=|:|>|<|\seq\s|\sne\s)\s*("[^"]*"|'[^']*'|\([^)]*\)|[^\s()]+)\s*""")
 
 
 def listed(kind: str, items: Sequence[Json], call: Call) -> Json:
     """One page."""
-    chosen = [item for item in items if passes(item, call.query.get("filter", ""))]
+    chosen = filtered(items, call)
     if call.query.get("orderBy") == "creationTimestamp desc":
         chosen = chosen[::-1]
     start, most = int(call.query.get("pageToken") or 0), int(call.query.get("maxResults") or 500)
@@ -30,30 +28,24 @@ def listed(kind: str, items: Sequence[Json], call: Call) -> Json:
 
 def aggregated(state: State, call: Call, collection: str, kind: str) -> Json:
     """Every scope of the project, with a warning where there is none."""
-    scopes = (
-        [f"zones/{z}" for z in state.inventory.zones] + [f"regions/{r}" for r in state.inventory.regions] + ["global"]
-    )
+    scopes = [f"zones/{z}" for z in state.inventory.zones] + [f"regions/{r}" for r in state.inventory.regions] + ["global"]
     project = f"projects/{call.params['project']}"
     items: dict[str, Json] = {}
     for scope in scopes:
         prefix = f"{project}/{scope}/{collection}/"
-        found = [v for v in state.children(prefix) if passes(v, call.query.get("filter", ""))]
+        found = filtered(state.children(prefix), call)
         if found:
             items[scope] = {collection: found}
         elif call.query.get("returnPartialSuccess") != "true" or scope.startswith("zones/"):
             text = f"There are no results for scope '{scope}' on this page."
-            items[scope] = {
-                "warning": {"code": "NO_RESULTS_ON_PAGE", "message": text, "data": [{"key": "scope", "value": scope}]}
-            }
+            items[scope] = {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": text, "data": [{"key": "scope", "value": scope}]}}
     return {"kind": kind, "id": f"{project}/aggregated/{collection}", "items": items}
 
 
-def passes(item: Mapping[str, object], expression: str) -> bool:
-    """Whether a filter lets it through. Terms joined by AND, OR (that binds tighter) or blank. Raises the API's 400."""
-    if not expression.strip():
-        return True
-    groups = _parse(expression)
-    return all(any(_holds(item, *term) for term in group) for group in groups)
+def filtered(items: Iterable[Json], call: Call) -> list[Json]:
+    """Those that the call's filter lets through: terms joined by AND, OR (it binds tighter) or blank. Raises the API's 400."""
+    groups = _parse(call.query.get("filter", ""))
+    return [item for item in items if all(any(_holds(item, *term) for term in group) for group in groups)]
 
 
 Term = tuple[bool, str, str, str]
@@ -120,11 +112,7 @@ def _compare(values: Sequence[str], operator: str, wanted: str) -> bool:
 def _has(value: str, wanted: str) -> bool:
     """The `:` operator: a prefix with `*`, else a word of the value or the value itself, whatever the case."""
     value, wanted = value.lower(), wanted.lower()
-    return (
-        value.startswith(wanted[:-1])
-        if wanted.endswith("*")
-        else wanted == value or wanted in re.split(r"[^\w\-]+", value)
-    )
+    return value.startswith(wanted[:-1]) if wanted.endswith("*") else wanted == value or wanted in re.split(r"[^\w\-]+", value)
 
 
 def _values(node: object, names: Sequence[str]) -> Iterable[object]:

@@ -14,9 +14,7 @@ from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.google.call import Call, Json
 from rehearsal.cloud.google.errors import rpc_error
 
-MEMBER = re.compile(
-    r"(user|serviceAccount|group|domain|principal|principalSet|deleted):.+|allUsers|allAuthenticatedUsers"
-)
+MEMBER = re.compile(r"(user|serviceAccount|group|domain|principal|principalSet|deleted):.+|allUsers|allAuthenticatedUsers")
 
 
 class Policies:

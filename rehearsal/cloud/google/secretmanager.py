@@ -63,9 +63,7 @@ def patch(state: State, call: Call) -> Json:
     """The fields of the update mask."""
     secret = _secret(state, call.name)
     mask = call.query.get("updateMask", "")
-    names = [_camel(m) for m in mask.split(",") if m] or [
-        k for k in call.body if k not in ("name", "createTime", "etag")
-    ]
+    names = [_camel(m) for m in mask.split(",") if m] or [k for k in call.body if k not in ("name", "createTime", "etag")]
     for name in names:
         secret.pop(name, None)
         if name in call.body:
@@ -79,13 +77,17 @@ def _camel(name: str) -> str:
 
 def delete(state: State, call: Call) -> Json:
     """The secret and all its versions."""
-    secret = _secret(state, call.name)
-    for path in [p for p in state.versions if p.startswith(f"{secret['name']}/")]:
+    drop(state, _secret(state, call.name)["name"])
+    return {}
+
+
+def drop(state: State, secret: str) -> None:
+    """Remove a secret by its canonical name, with its versions and its policy."""
+    for path in [p for p in state.versions if p.startswith(f"{secret}/")]:
         _off_the_bill(state, path)
         state.versions.pop(path)
-    state.secrets.pop(secret["name"])
-    state.policies.forget(secret["name"])
-    return {}
+    state.secrets.pop(secret, None)
+    state.policies.forget(secret)
 
 
 def add_version(state: State, call: Call) -> Json:
@@ -125,9 +127,7 @@ def _version(state: State, call: Call) -> Json:
     secret = _secret(state, call.name)
     wanted = call.name.rsplit("/", 1)[-1]
     if wanted == "latest":
-        enabled = [
-            v for p, v in state.versions.items() if p.startswith(f"{secret['name']}/") and v["state"] != "DESTROYED"
-        ]
+        enabled = [v for p, v in state.versions.items() if p.startswith(f"{secret['name']}/") and v["state"] != "DESTROYED"]
         if enabled:
             return enabled[-1]
     path = f"{secret['name']}/versions/{wanted}"

@@ -69,9 +69,7 @@ class HttpServer:
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.front, self._server.control, self._server.clock = self._front, self._control, self._clock
         self.port = self._server.server_port
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="cloud-http", daemon=True
-        ).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="cloud-http", daemon=True).start()
 
     def stop(self) -> None:
         """Stop listening. Safe to call twice."""

@@ -63,9 +63,7 @@ def batch_enable(state: State, call: Call) -> Json:
         _service(state, name)
         state.disabled.discard(name)
     services = [_service(state, name) for name in names]
-    return _done(
-        {"@type": "type.googleapis.com/google.api.serviceusage.v1.BatchEnableServicesResponse", "services": services}
-    )
+    return _done({"@type": "type.googleapis.com/google.api.serviceusage.v1.BatchEnableServicesResponse", "services": services})
 
 
 def batch_get(state: State, call: Call) -> Json:
@@ -133,9 +131,7 @@ def repository_list(state: State, call: Call) -> Json:
 def repository_patch(state: State, call: Call) -> Json:
     """Labels, description and the like."""
     repository = _repository(state, call)
-    repository.update(
-        {k: v for k, v in call.body.items() if k not in ("name", "createTime", "format")}, updateTime=state.zulu()
-    )
+    repository.update({k: v for k, v in call.body.items() if k not in ("name", "createTime", "format")}, updateTime=state.zulu())
     return repository
 
 

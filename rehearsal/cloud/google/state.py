@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -28,6 +28,9 @@ LINK = "compute:////"
 
 The answer has the server's address and the asked version there instead.
 """
+
+Report = Callable[[str, str, str, str], None]
+"""Told of a guest attribute: instance, namespace, key, value."""
 
 NO_LABELS = "42WmSpB8rSM="
 
@@ -68,6 +71,7 @@ class State:
         self.repositories: dict[str, Json] = {}
         self.disabled: set[str] = set()
         self.troubles: list[Trouble] = []
+        self.reports: list[Report] = []
 
     def stamp(self, when: float | None = None) -> str:
         """A time as compute writes it."""

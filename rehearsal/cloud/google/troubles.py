@@ -117,9 +117,7 @@ def no_permission(*, times: int | None = None) -> Trouble:
     return Trouble(
         INSERT,
         times=times,
-        answer=_answer(
-            lambda call: forbidden("compute.instances.create", f"{_zone(call)}/instances/{call.body.get('name')}")
-        ),
+        answer=_answer(lambda call: forbidden("compute.instances.create", f"{_zone(call)}/instances/{call.body.get('name')}")),
     )
 
 
@@ -150,9 +148,7 @@ def bad_token(*, call: str = INSERT, times: int | None = None) -> Trouble:
 def unavailable(*, call: str = INSERT, times: int | None = 2) -> Trouble:
     """503, which the provider repeats without a word."""
     text = "Internal error. Please try again or contact Google Support. (Code: '1')"
-    return Trouble(
-        call, times=times, answer=_answer(lambda _: error(503, "backendError", text, short="Internal error"))
-    )
+    return Trouble(call, times=times, answer=_answer(lambda _: error(503, "backendError", text, short="Internal error")))
 
 
 def too_many_requests(*, call: str = INSERT, times: int | None = 2) -> Trouble:
@@ -161,9 +157,7 @@ def too_many_requests(*, call: str = INSERT, times: int | None = 2) -> Trouble:
     return Trouble(
         call,
         times=times,
-        answer=_answer(
-            lambda _: error(429, "rateLimitExceeded", text, domain="usageLimits", status="RESOURCE_EXHAUSTED")
-        ),
+        answer=_answer(lambda _: error(429, "rateLimitExceeded", text, domain="usageLimits", status="RESOURCE_EXHAUSTED")),
     )
 
 
@@ -173,9 +167,7 @@ def delete_fails(*, times: int | None = 1) -> Trouble:
         "code": "INTERNAL_ERROR",
         "message": "Internal error. Please try again or contact Google Support. (Code: '2')",
     }
-    return Trouble(
-        DELETE, times=times, operation=lambda _: OperationError({"errors": [entry]}, 500, "INTERNAL SERVER ERROR")
-    )
+    return Trouble(DELETE, times=times, operation=lambda _: OperationError({"errors": [entry]}, 500, "INTERNAL SERVER ERROR"))
 
 
 def slow_create(seconds: float, *, times: int | None = 1) -> Trouble:

@@ -57,13 +57,10 @@ def labels(value: object) -> None:
             raise invalid(
                 "resource.labels",
                 "",
-                f"Label key '{key}' violates format constraints."
-                f" {_rule('key', 'start with a lowercase character, can ')}",
+                f"Label key '{key}' violates format constraints. {_rule('key', 'start with a lowercase character, can ')}",
             )
         if not LABEL_VALUE.fullmatch(str(text)):
-            raise invalid(
-                "resource.labels", "", f"Label value '{text}' violates format constraints. {_rule('value', '')}"
-            )
+            raise invalid("resource.labels", "", f"Label value '{text}' violates format constraints. {_rule('value', '')}")
 
 
 def _rule(what: str, start: str) -> str:
@@ -79,9 +76,7 @@ def metadata(value: Json) -> None:
     for index, item in enumerate(value.get("items", [])):
         key, size = str(item.get("key", "")), len(str(item.get("value", "")).encode())
         if not METADATA_KEY.fullmatch(key):
-            raise invalid(
-                f"resource.metadata.items[{index}].key", key, f"Must be a match of regex '{METADATA_KEY.pattern}'"
-            )
+            raise invalid(f"resource.metadata.items[{index}].key", key, f"Must be a match of regex '{METADATA_KEY.pattern}'")
         if key in seen:
             raise invalid("resource.metadata", key, f"Metadata has duplicate key: {key}")
         if size > METADATA_VALUE_BYTES:
@@ -93,6 +88,4 @@ def metadata(value: Json) -> None:
         seen.add(key)
         total += size + len(key)
     if total > METADATA_TOTAL_BYTES:
-        raise invalid(
-            "resource.metadata", total, f"Total metadata size is too large, at most {METADATA_TOTAL_BYTES} bytes."
-        )
+        raise invalid("resource.metadata", total, f"Total metadata size is too large, at most {METADATA_TOTAL_BYTES} bytes.")

@@ -57,9 +57,7 @@ def _planned(state: State, call: Call, machine: MachineType, index: int, disk: J
         raise exists(path)
     kind = str(how.get("diskType") or machine.boot_disks[0]).rsplit("/", 1)[-1]
     if kind not in state.inventory.disk_types:
-        raise invalid(
-            f"{field}.initializeParams.diskType", how.get("diskType"), "The referenced disk type cannot be found."
-        )
+        raise invalid(f"{field}.initializeParams.diskType", how.get("diskType"), "The referenced disk type cannot be found.")
     if kind not in machine.boot_disks:
         text = f"[{kind}] features are not compatible for creating instance with machine type {machine.name}."
         raise invalid(f"{field}.initializeParams.diskType", how.get("diskType"), text)

@@ -50,9 +50,7 @@ def _machine_type(state: State, call: Call) -> MachineType:
     name = given.rsplit("/", 1)[-1]
     row = state.inventory.machine_type(name, zone)
     if row is None:
-        raise invalid(
-            "resource.machineType", given, f"Machine type with name '{name}' does not exist in zone '{zone}'."
-        )
+        raise invalid("resource.machineType", given, f"Machine type with name '{name}' does not exist in zone '{zone}'.")
     return row
 
 
@@ -62,9 +60,7 @@ def _nic(state: State, call: Call, index: int, given: Json) -> Json:
     if nic.get("subnetwork"):
         path = resolve(str(nic["subnetwork"]), state.project, f"regions/{region}/subnetworks")
         if path not in state.compute:
-            raise invalid(
-                f"{field}.subnetwork", nic["subnetwork"], "The referenced subnetwork resource cannot be found."
-            )
+            raise invalid(f"{field}.subnetwork", nic["subnetwork"], "The referenced subnetwork resource cannot be found.")
         nic["network"] = state.compute[path]["network"]
     else:
         network = resolve(str(nic.get("network") or "global/networks/default"), state.project, "global/networks")
@@ -72,11 +68,7 @@ def _nic(state: State, call: Call, index: int, given: Json) -> Json:
             raise invalid(f"{field}.network", nic.get("network"), "The referenced network resource cannot be found.")
         nic["network"] = link(network)
         path = next(
-            (
-                p
-                for p, s in state.compute.items()
-                if f"/regions/{region}/subnetworks/" in p and s["network"] == link(network)
-            ),
+            (p for p, s in state.compute.items() if f"/regions/{region}/subnetworks/" in p and s["network"] == link(network)),
             "",
         )
         if not path or not state.compute[network].get("autoCreateSubnetworks"):

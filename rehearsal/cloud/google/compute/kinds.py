@@ -77,9 +77,7 @@ def _firewall(state: State, call: Call, value: Json) -> None:  # noqa: ARG001
         value.setdefault(key, default)
     if ("allowed" in value) == ("denied" in value):
         raise invalid("resource", "", "Either allowed or denied rules must be specified, not both.")
-    if value["direction"] == "INGRESS" and not any(
-        value.get(k) for k in ("sourceRanges", "sourceTags", "sourceServiceAccounts")
-    ):
+    if value["direction"] == "INGRESS" and not any(value.get(k) for k in ("sourceRanges", "sourceTags", "sourceServiceAccounts")):
         value["sourceRanges"] = ["0.0.0.0/0"]
     for cidr in [*value.get("sourceRanges", []), *value.get("destinationRanges", [])]:
         try:

@@ -6,7 +6,7 @@ from rehearsal.cloud.google.call import Call, Json, scope_of
 from rehearsal.cloud.google.compute.checks import own_project, place
 from rehearsal.cloud.google.errors import not_found
 from rehearsal.cloud.google.inventory import Image, MachineType, region_of
-from rehearsal.cloud.google.listing import listed, passes
+from rehearsal.cloud.google.listing import filtered, listed
 from rehearsal.cloud.google.state import NO_LABELS, State, link
 
 BORN = "2026-01-01T00:00:00.000-00:00"
@@ -161,7 +161,7 @@ def machine_types_aggregated(state: State, call: Call) -> Json:
     items = {}
     for where in state.inventory.zones:
         rows = [machine_type(state, m, where) for m in state.inventory.machine_types if where in m.zones]
-        found = [row for row in rows if passes(row, call.query.get("filter", ""))]
+        found = filtered(rows, call)
         if found:
             items[f"zones/{where}"] = {"machineTypes": found}
     return {"kind": "compute#machineTypeAggregatedList", "id": call.path, "items": items}
@@ -180,9 +180,7 @@ def disk_types_list(state: State, call: Call) -> Json:
     """All disk types in a zone."""
     own_project(state, call)
     place(state, call)
-    return listed(
-        "compute#diskTypeList", [disk_type(state, d, call.params["zone"]) for d in state.inventory.disk_types], call
-    )
+    return listed("compute#diskTypeList", [disk_type(state, d, call.params["zone"]) for d in state.inventory.disk_types], call)
 
 
 def images_get(state: State, call: Call) -> Json:
@@ -203,9 +201,7 @@ def images_family(state: State, call: Call) -> Json:
 
 def images_list(state: State, call: Call) -> Json:
     """Images of one project."""
-    return listed(
-        "compute#imageList", [image(i) for i in state.inventory.images if i.project == call.params["project"]], call
-    )
+    return listed("compute#imageList", [image(i) for i in state.inventory.images if i.project == call.params["project"]], call)
 
 
 def project_get(state: State, call: Call) -> Json:

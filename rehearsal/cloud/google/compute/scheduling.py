@@ -30,9 +30,7 @@ def checked(given: Json, machine: MachineType) -> Json:
         text = "A termination action cannot be specified for the standard provisioning model without a run duration."
         raise invalid(f"{FIELD}.instanceTerminationAction", value["instanceTerminationAction"], text)
     if run and not value.get("instanceTerminationAction"):
-        raise invalid(
-            f"{FIELD}.instanceTerminationAction", "", "A termination action must be specified with maxRunDuration."
-        )
+        raise invalid(f"{FIELD}.instanceTerminationAction", "", "A termination action must be specified with maxRunDuration.")
     if model == "FLEX_START":
         _flex_start(value, run)
     return value
@@ -42,14 +40,10 @@ def _flex_start(value: Json, run: int) -> None:
     if not run:
         raise invalid(f"{FIELD}.maxRunDuration", "", "FLEX_START instances must specify maxRunDuration.")
     if not SHORTEST_RUN_S <= run <= LONGEST_RUN_S:
-        raise invalid(
-            f"{FIELD}.maxRunDuration", f"{run}s", f"Must be between {SHORTEST_RUN_S} and {LONGEST_RUN_S} seconds."
-        )
+        raise invalid(f"{FIELD}.maxRunDuration", f"{run}s", f"Must be between {SHORTEST_RUN_S} and {LONGEST_RUN_S} seconds.")
     if value.get("instanceTerminationAction") != "DELETE":
         action = value.get("instanceTerminationAction", "")
-        raise invalid(
-            f"{FIELD}.instanceTerminationAction", action, "FLEX_START instances must use the termination action DELETE."
-        )
+        raise invalid(f"{FIELD}.instanceTerminationAction", action, "FLEX_START instances must use the termination action DELETE.")
 
 
 def run_seconds(value: Json) -> int | None:
