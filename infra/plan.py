@@ -95,6 +95,7 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         model_revision=common.model.revision if is_commit(common.model.revision) else None,
         vllm_options=cli_argv(vllm)[1:],
         environment=common.serving.environment,
+        chat=model.chat,
         window_s=common.window,
         min_free_gb=disk_needed_gb(model, image) or 0,
     )

@@ -46,6 +46,7 @@ class BootSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     docker_options: tuple[str, ...] = ()
     secret: SecretRef | None = None
+    chat: bool = True  # the checkpoint has a chat template; a base model is asked over plain completions
     port: int = SERVER_PORT
     window_s: int = 14400
     min_free_gb: int = 0

@@ -1,0 +1,43 @@
+"""The phases of a boot as rows: what each does, waits for, and when it is skipped. Script and docs are made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PhaseRow:
+    """One phase. A need that a boot does not have (token, when there is no secret) is left out."""
+
+    name: str
+    about: str
+    needs: tuple[str, ...]
+    skipped: str
+
+
+PHASES: Mapping[str, PhaseRow] = {
+    row.name: row
+    for row in (
+        PhaseRow("packages", "install Docker from the distribution's packages", (), "Docker's daemon is installed"),
+        PhaseRow("docker", "start Docker, wait until it answers, hold its packages", ("packages",), "`docker info` works"),
+        PhaseRow("token", "fetch the Hub token from Secret Manager as the machine's own identity", (), "the weights are complete"),
+        PhaseRow("image", "pull the container image by digest", ("docker",), "the image is there"),
+        PhaseRow(
+            "weights", "download the model's files at the pinned revision, check them", ("token",), "the weights are complete"
+        ),
+        PhaseRow(
+            "load",
+            "start the server's container, wait until its weights are on the accelerator",
+            ("image", "weights"),
+            "a container of the same configuration serves",
+        ),
+        PhaseRow("compile", "wait until the server has compiled", ("load",), "a container of the same configuration serves"),
+        PhaseRow("serving", "ask for an answer that holds a nonce", ("compile",), "never"),
+    )
+}
+
+
+def needs_of(name: str, declared: tuple[str, ...]) -> tuple[str, ...]:
+    """What `name` waits for in a boot that has the phases `declared`."""
+    return tuple(need for need in PHASES[name].needs if need in declared)

@@ -1,0 +1,65 @@
+"""What the boot script calls: `boot`, and the phases that are more than a few commands.
+
+The process ends at once when its part is done: nobody waits for transfers that a failure made pointless.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from startup.onboard import causes
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one part; the exit status is the phase's."""
+    match list(words):
+        case ["boot", script, *steps]:
+            from startup.onboard import boot
+
+            return boot.main(script, steps)
+        case ["fail", cause]:
+            raise causes.Failed(causes.say(cause))
+        case ["attempt", phase, *command] if command:
+            from startup.onboard.attempt import attempt
+
+            attempt(phase, command)
+        case ["token", project, secret]:
+            from startup.onboard import secret as secrets
+
+            secrets.fetch(project, secret)
+        case ["weights", model, revision, secret, folder]:
+            from startup.onboard import hub, places
+
+            try:
+                hub.download(hub.Source(model, revision, secret), Path(folder))
+            finally:
+                places.HUB_HEADER.unlink(missing_ok=True)
+        case ["server", phase, config, port, kind, starting_s, *run]:
+            from startup.onboard import server
+
+            wanted = server.Wanted(config, int(port), kind == "chat", int(starting_s), run)
+            return {"load": server.load, "compile": server.compile_, "serving": server.serving}[phase](wanted)
+        case _:
+            print(f"not a part of the boot: {' '.join(words)}", file=sys.stderr)
+            return 2
+    return 0
+
+
+def ended(words: Sequence[str]) -> int:
+    """`main`, with a failure noted for the report and no traceback for the log."""
+    try:
+        return main(words)
+    except causes.Failed as failed:
+        causes.note(failed.text)
+        print(failed.text, flush=True)
+        return 1
+
+
+if __name__ == "__main__":
+    status = ended(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,43 @@
+"""Run a command until it works: again while its output shows a cause that may pass, at once over when it shows another."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from startup.onboard import causes
+
+
+def pauses(longest: float = 60) -> Iterator[float]:
+    """Seconds between tries: 1, 2, 4, … up to `longest`."""
+    return (min(2.0**turn, longest) for turn in itertools.count())
+
+
+def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest."""
+    strange = 0
+    for pause in pauses():
+        lines: deque[str] = deque(maxlen=60)
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        status = process.wait()
+        if status == 0:
+            return
+        found = causes.find(lines, phase)
+        if found and not found[0].retry:
+            raise causes.Failed(found[1])
+        text = found[1] if found else f"{causes.say('failed', status=status)} ({argv[0]}: {causes.last_words(lines)})"
+        strange += found is None
+        if strange >= unknown:
+            raise causes.Failed(text)
+        causes.note(text)
+        print(f"again in {pause:g} s: {text}", flush=True)
+        sleep(pause)

@@ -1,0 +1,213 @@
+"""The boot: starts each phase when what it needs is there, keeps its limit, and reports.
+
+Its exit status: 0 serving, 1 failed, 143 told to stop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from startup.onboard import causes, places, process
+from startup.onboard.redact import Redactor
+from startup.onboard.report import Report
+
+TAIL_CHARACTERS = 2400
+STOPPED = 143
+
+
+@dataclass(frozen=True)
+class Step:
+    """One phase as the script declares it: `name=limit` or `name=limit:need+need`; limit in seconds."""
+
+    name: str
+    limit: int
+    needs: tuple[str, ...]
+
+    @staticmethod
+    def read(word: str) -> Step:
+        """Read such a word."""
+        name, _, rest = word.partition("=")
+        limit, _, needs = rest.partition(":")
+        return Step(name, int(limit), tuple(need for need in needs.split("+") if need))
+
+
+class Boot:
+    """One run of the script."""
+
+    def __init__(self, script: Path, steps: Sequence[Step], report: Report, redact: Redactor) -> None:
+        self._script = script
+        self._steps = tuple(steps)
+        self._report = report
+        self._redact = redact
+        self._sha256 = hashlib.sha256(script.read_bytes()).hexdigest()
+        self._boot_id = places.BOOT_ID.read_text(encoding="ascii").strip()
+        self._began = time.monotonic()
+        self._started_at = int(time.time())
+        self._running: dict[str, Step] = {}
+        self._failure = ("", "")
+        self._ended: queue.Queue[tuple[Step, str]] = queue.Queue()
+        self.stop = threading.Event()
+
+    def run(self) -> int:
+        """All phases. The first failure is the boot's; phases that run beside it may end, no other starts."""
+        waiting, done = list(self._steps), set[str]()
+        self._state("booting")
+        while waiting or self._running:
+            ready = [step for step in waiting if set(step.needs) <= done and not self._failure[0] and not self.stop.is_set()]
+            for step in ready:
+                waiting.remove(step)
+                self._running[step.name] = step
+                threading.Thread(target=self._phase, args=(step,), daemon=True).start()
+            if not self._running:
+                break
+            if ready:
+                self._state("booting")
+            step, result = self._ended.get()
+            del self._running[step.name]
+            if result != "failed":
+                done.add(step.name)
+        return self._end()
+
+    def _end(self) -> int:
+        if self._failure[0]:
+            self._state("failed")
+            self._say(f"failed in phase {self._failure[0]}: {self._failure[1]}")
+            return 1
+        if self.stop.is_set():
+            self._say("told to stop; the next run goes on from here")
+            return STOPPED
+        self._state("serving")
+        self._say(f"serving after {time.monotonic() - self._began:.1f} s")
+        return 0
+
+    def _phase(self, step: Step) -> None:
+        cause_file = places.RUN / f"cause-{step.name}"
+        cause_file.unlink(missing_ok=True)
+        start = time.monotonic()
+        at = start - self._began
+        shown = ""
+
+        def document(result: str, cause: str = "", tail: str = "") -> None:
+            seconds = None if result == "running" else round(time.monotonic() - start, 3)
+            self._report.document(
+                f"phase-{step.name}",
+                {
+                    "name": step.name,
+                    "start_s": round(at, 3),
+                    "seconds": seconds,
+                    "result": result,
+                    "needs": step.needs,
+                    "cause": cause,
+                    "log_tail": tail,
+                    "limit_s": step.limit,
+                    "started_at": self._started_at,
+                },
+            )
+
+        def tick() -> None:
+            nonlocal shown
+            reason = self._noted(cause_file)
+            if reason != shown and not self.stop.is_set():
+                shown = reason
+                self._say(f"phase {step.name} waits: {reason}")
+                document("running", reason)
+
+        document("running")
+        self._say(f"phase {step.name} starts, at most {step.limit} s")
+        ended = process.run(
+            ["bash", str(self._script), "phase", step.name],
+            {**os.environ, process.MARK: process.mark(), "FLEXSERVE_CAUSE": str(cause_file), "FLEXSERVE_LIMIT": str(step.limit)},
+            step.limit,
+            lambda line: self._report.line(f"{step.name}| {self._redact(line)}"),
+            stop=self.stop,
+            tick=tick,
+        )
+        if ended.status in (0, places.SKIPPED):
+            result = "done" if ended.status == 0 else "skipped"
+            document(result)
+            self._say(f"phase {step.name} {result} in {time.monotonic() - start:.1f} s")
+        elif self.stop.is_set():
+            result = "failed"
+            document(result, "stopped: the boot was told to stop")
+        else:
+            result = "failed"
+            tail = self._redact("\n".join(ended.tail))[-TAIL_CHARACTERS:]
+            cause = self._redact(self._cause(step, ended, self._noted(cause_file)))
+            document(result, cause, tail)
+            for line in tail.splitlines():
+                self._report.line(f"flexserve: {step.name}| {line}", loud=True)
+            self._say(f"phase {step.name} failed after {time.monotonic() - start:.1f} s: {cause}")
+            if not self._failure[0]:
+                self._failure = (step.name, cause)
+                self._state("failed")
+        self._ended.put((step, result))
+
+    def _cause(self, step: Step, ended: process.Ended, noted: str) -> str:
+        """What the phase said itself, else what its output shows, else its status."""
+        if noted:
+            return f"{noted} (gave up after {step.limit} s)" if ended.status is None else noted
+        if found := causes.find(ended.tail, step.name):
+            return found[1]
+        if ended.status is None:
+            return causes.say("time-limit", limit=step.limit)
+        return f"{causes.say('failed', status=ended.status)} ({causes.last_words(ended.tail)})"
+
+    def _noted(self, cause_file: Path) -> str:
+        try:
+            return self._redact(cause_file.read_text(encoding="utf-8").strip())
+        except OSError:
+            return ""
+
+    def _state(self, state: str) -> None:
+        phase, cause = self._failure
+        if not phase:
+            phase = next(
+                (step.name for step in self._steps if step.name in self._running),
+                self._steps[-1].name if state == "serving" else "",
+            )
+        self._report.document(
+            "state",
+            {
+                "state": "failed" if self._failure[0] else state,
+                "script": self._sha256,
+                "phase": phase,
+                "cause": cause,
+                "started_at": self._started_at,
+                "updated_at": int(time.time()),
+                "boot_id": self._boot_id,
+            },
+        )
+
+    def _say(self, text: str) -> None:
+        self._report.line(f"flexserve: {text}", loud=True)
+
+
+def main(script: str, words: Sequence[str]) -> int:
+    """Run the phases that the script declares, and leave no token behind."""
+    redact = Redactor((places.HUB_HEADER, places.IDENTITY_HEADER))
+    report = Report(places.STATE)
+    if swept := process.sweep():
+        report.line(f"flexserve: ended {swept} processes of a boot that was cut off", loud=True)
+    _forget()
+    boot = Boot(Path(script), [Step.read(word) for word in words], report, redact)
+    signal.signal(signal.SIGTERM, lambda *_: boot.stop.set())
+    places.PID.write_text(f"{os.getpid()}\n", encoding="ascii")
+    try:
+        return boot.run()
+    finally:
+        _forget()
+        places.PID.unlink(missing_ok=True)
+        report.flush(10)
+
+
+def _forget() -> None:
+    for header in (places.HUB_HEADER, places.IDENTITY_HEADER):
+        header.unlink(missing_ok=True)

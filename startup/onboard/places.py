@@ -1,0 +1,23 @@
+"""Where the boot keeps things on the machine. `RUN` is on a tmpfs: it is gone with the power, and the token is only ever there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+STATE = Path("/var/lib/flexserve")
+RUN = Path("/run/flexserve")
+LOGS = STATE / "log"
+CONSOLE = Path("/dev/console")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+HUB_HEADER = RUN / "hub.header"
+IDENTITY_HEADER = RUN / "identity.header"
+SERVER = RUN / "server.json"
+PID = RUN / "boot.pid"
+
+METADATA = "http://metadata.google.internal/computeMetadata/v1"
+NAMESPACE = "flexserve"
+CONTAINER = "flexserve-vllm"
+LABEL = "flexserve.config"
+
+SKIPPED = 90  # a phase that ends with this found its effect already there

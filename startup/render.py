@@ -1,0 +1,121 @@
+"""BootSpec -> what the machine runs, as bytes: a stub that never changes for a deployment, and the script proper.
+
+Pure, and the same bytes from any process. Raises `BadConfig` for a spec that cannot be written as a script, and refuses one
+that holds what looks like a secret's value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from startup import boot_phases, container
+from startup.onboard import places
+from startup.quote import q, quoted_only, shell
+from startup.spec import BootSpec
+from verdict.errors import BadConfig, Refused
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SCRIPT_BYTES = 262_144  # Compute Engine's limit of one metadata value
+STUB_BYTES = 16_384
+END = "# flexserve: end of script"  # the stub runs nothing that lacks this last line
+ONBOARD = ("__init__", "__main__", "attempt", "boot", "causes", "chat", "curl", "docker", "hub", "places", "process")
+ONBOARD += ("redact", "report", "secret", "server")
+_SECRETS = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{8,}|AKIA[0-9A-Z]{16}|ya29\.[\w-]{20,}|AIza[\w-]{35}"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{20,}|sk-[A-Za-z0-9_-]{20,})"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """`sha256` is the script's, as the machine reports it while it runs."""
+
+    stub: bytes
+    script: bytes
+    sha256: str
+
+
+def render(spec: BootSpec) -> Rendered:
+    """Stub and script of one boot. An unresolved spec renders to a script that says so and ends."""
+    environment = _environment()
+    values = _values(spec)
+    stub = _checked(environment.get_template(f"{spec.template}.stub.sh.j2").render(values), STUB_BYTES, "stub")
+    script = _checked(environment.get_template(f"{spec.template}.sh.j2").render(values), SCRIPT_BYTES, "script")
+    if not script.endswith(f"\n{END}\n".encode()):
+        raise BadConfig(f"templates/{spec.template}.sh.j2 does not end with the line {END!r}")
+    return Rendered(stub, script, hashlib.sha256(script).hexdigest())
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    # `{#` and `#}` are bash's (`${#array[@]}`): comments get delimiters of their own.
+    environment = Environment(
+        loader=FileSystemLoader(str(files("templates"))),
+        undefined=StrictUndefined,
+        autoescape=False,
+        finalize=quoted_only,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        comment_start_string="<#",
+        comment_end_string="#>",
+        cache_size=0,
+    )
+    environment.filters["q"] = q
+    environment.filters["shell"] = shell
+    return environment
+
+
+def _values(spec: BootSpec) -> Mapping[str, Any]:
+    sources = onboard_sources()
+    return {
+        "spec": spec,
+        "image_reference": spec.image_reference,
+        "model_dir": container.model_dir(spec),
+        "cache_dir": container.cache_dir(),
+        "revision": spec.model_revision or "unresolved",
+        "config": container.config_hash(spec),
+        "run_words": container.run_words(spec),
+        "starting_s": sum(spec.phase_limits.get(name, 0) for name in ("load", "compile", "serving")),
+        "rows": boot_phases.PHASES,
+        "needs_of": boot_phases.needs_of,
+        "places": places,
+        "sources": sources,
+        "sources_hash": hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sources.items()).encode()).hexdigest()[:12],
+        "end": END,
+    }
+
+
+def onboard_sources() -> Mapping[str, str]:
+    """The Python part that the script carries: path on the machine -> text."""
+    folder = files("startup") / "onboard"
+    modules = {f"startup/onboard/{name}.py": (folder / f"{name}.py").read_text(encoding="utf-8") for name in ONBOARD}
+    return {"startup/__init__.py": "", **modules}
+
+
+def _checked(text: str, limit: int, what: str) -> bytes:
+    data = text.encode()
+    if b"\r" in data:
+        raise BadConfig(f"the {what} has carriage returns: bash would not run it")
+    if not data.startswith(b"#!"):
+        raise BadConfig(f"the {what} does not start with #!")
+    if len(data) > limit:
+        raise BadConfig(
+            f"the {what} has {len(data)} bytes, {limit} are allowed", way_out="shorten serving.extra_args or serving.environment"
+        )
+    if found := _SECRETS.search(text):
+        raise Refused(
+            "secret-in-script",
+            why=f"a value that starts with {found[0][:3]!r} looks like a secret, and the script is readable in the metadata",
+            way_out="keep it in the secret store and name it: secret.name",
+        )
+    return data

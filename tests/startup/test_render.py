@@ -1,0 +1,161 @@
+"""Spec -> bytes: right form, same bytes everywhere, nothing secret, nothing unquoted."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from startup.quote import quoted_only
+from startup.render import END, ONBOARD, SCRIPT_BYTES, STUB_BYTES, _environment, onboard_sources, render
+from tests.startup.specs import ALL, AWKWARD, PLAIN, UNRESOLVED
+from verdict.errors import BadConfig, Refused
+
+ROOT = Path(__file__).parents[2]
+SPECS = pytest.mark.parametrize("spec", ALL.values(), ids=ALL)
+
+
+@SPECS
+def test_form(spec, tmp_path):
+    rendered = render(spec)
+    assert rendered.sha256 == hashlib.sha256(rendered.script).hexdigest()
+    for name, data, limit in (("stub", rendered.stub, STUB_BYTES), ("script", rendered.script, SCRIPT_BYTES)):
+        assert data.startswith(b"#!/bin/bash\n") and b"\r" not in data and data.endswith(b"\n") and len(data) <= limit
+        data.decode("utf-8")
+        file = tmp_path / name
+        file.write_bytes(data)
+        subprocess.run(["bash", "-n", file], check=True)
+        subprocess.run(["shellcheck", file], check=True)
+    assert rendered.script.decode().splitlines()[-1] == END
+
+
+def test_stub_is_the_same_for_every_deployment():
+    assert len({render(spec).stub for spec in ALL.values()}) == 1
+
+
+def test_same_bytes_from_other_processes(tmp_path):
+    code = """
+import sys
+from startup.render import render
+from tests.startup.specs import AWKWARD
+rendered = render(AWKWARD)
+sys.stdout.buffer.write(rendered.stub + rendered.script)
+"""
+
+    def bytes_of(**environment):
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), **environment}
+        return subprocess.run(
+            [sys.executable, "-c", code], cwd=environment.get("CWD", ROOT), env=env, check=True, capture_output=True
+        ).stdout
+
+    rendered = render(AWKWARD)
+    one = bytes_of(PYTHONHASHSEED="1", TZ="UTC", LC_ALL="C")
+    two = bytes_of(PYTHONHASHSEED="2", TZ="Asia/Tokyo", LC_ALL="C.UTF-8", CWD=tmp_path)
+    assert one == two == rendered.stub + rendered.script
+
+
+def test_order_of_environment_does_not_matter():
+    turned = replace(AWKWARD, environment=dict(reversed(AWKWARD.environment.items())))
+    assert render(turned) == render(AWKWARD)
+
+
+def test_image_is_pulled_by_digest():
+    assert f"IMAGE=vllm/vllm-tpu@{PLAIN.image_digest}\n" in render(PLAIN).script.decode()
+    assert b":v0.27.0" not in render(PLAIN).script
+
+
+def test_unresolved_script_runs_nothing(tmp_path):
+    script = tmp_path / "script"
+    script.write_bytes(render(UNRESOLVED).script)
+    done = subprocess.run(["env", "-i", "bash", script], capture_output=True, text=True)
+    assert done.returncode == 2 and "before image and model were pinned" in done.stdout
+    assert not (tmp_path / "lib").exists()
+
+
+@pytest.mark.parametrize("secret", ["hf_" + "a1B2" * 8, "AKIA" + "Z" * 16, "-----BEGIN " + "PRIVATE KEY-----"])
+@pytest.mark.parametrize("place", ["option", "environment", "name"])
+def test_what_looks_like_a_secret_is_refused(secret, place):
+    spec = {
+        "option": replace(PLAIN, vllm_options=("--api-key", secret)),
+        "environment": replace(PLAIN, environment={"VLLM_API_KEY": secret}),
+        "name": replace(PLAIN, secret=replace(PLAIN.secret, name=secret)),
+    }[place]
+    with pytest.raises(Refused) as refused:
+        render(spec)
+    assert refused.value.rule == "secret-in-script" and secret not in str(refused.value)
+
+
+def test_too_long_is_refused():
+    with pytest.raises(BadConfig, match="262144"):
+        render(replace(PLAIN, vllm_options=("x" * SCRIPT_BYTES,)))
+
+
+def test_limit_of_every_phase_is_needed():
+    import jinja2
+
+    with pytest.raises(jinja2.UndefinedError):
+        render(replace(PLAIN, phase_limits={"packages": 1}))
+
+
+@pytest.mark.parametrize("text", ["{{ x }}", "{{ x ~ 'a' }}", "{{ 1 }}", "{% macro m() %}a{% endmacro %}{{ m() }}"])
+def test_unquoted_value_is_refused(text):
+    with pytest.raises(BadConfig, match="without quoting"):
+        _environment().from_string(text).render(x="value")
+
+
+def test_bash_survives_the_template_language():
+    text = "${#arr[@]} ${x%%y} {{ x | q }} <# gone #>|\n"
+    assert _environment().from_string(text).render(x="a && b 'c'") == "${#arr[@]} ${x%%y} 'a && b '\"'\"'c'\"'\"'' |\n"
+    assert quoted_only.__doc__
+
+
+def test_carriage_returns_of_a_checkout_do_not_reach_the_script(tmp_path):
+    from jinja2 import FileSystemLoader
+
+    (tmp_path / "t").write_bytes(b"#!/bin/bash\r\necho {{ x | q }}\r\n")
+    environment = _environment()
+    environment.loader = FileSystemLoader(tmp_path)
+    assert environment.get_template("t").render(x="1") == "#!/bin/bash\necho 1\n"
+
+
+def test_the_script_carries_every_module_that_it_runs():
+    assert set(ONBOARD) == {path.stem for path in (ROOT / "startup" / "onboard").glob("*.py")}
+    script = render(PLAIN).script.decode()
+    for text in onboard_sources().values():
+        assert text in script and "FLEXSERVE_FILE" not in text
+
+
+def test_carried_python_is_what_the_oldest_host_image_reads():
+    import ast
+
+    for name, text in onboard_sources().items():
+        tree = ast.parse(text, name, feature_version=(3, 10))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+                for module in names:
+                    top = module.partition(".")[0]
+                    assert top in sys.stdlib_module_names or module.startswith("startup.onboard"), (name, module)
+
+
+def test_rendering_needs_no_sdk():
+    code = """
+import sys
+import startup.render
+assert "jinja2" not in sys.modules
+from tests.startup.specs import PLAIN
+startup.render.render(PLAIN)
+print([name for name in sys.modules if name.partition(".")[0] in ("pulumi", "google", "boto3", "botocore")])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "[]"
