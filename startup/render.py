@@ -25,7 +25,19 @@ if TYPE_CHECKING:
 SCRIPT_BYTES = 262_144  # Compute Engine's limit of one metadata value
 STUB_BYTES = 16_384
 END = "# flexserve: end of script"  # the stub runs nothing that lacks this last line
-ONBOARD = ("__init__", "__main__", "attempt", "boot", "causes", "chat", "curl", "docker", "hub", "places", "process")
+ONBOARD: tuple[str, ...] = (
+    "__init__",
+    "__main__",
+    "attempt",
+    "boot",
+    "causes",
+    "chat",
+    "curl",
+    "docker",
+    "hub",
+    "places",
+    "process",
+)
 ONBOARD += ("redact", "report", "secret", "server")
 _SECRETS = re.compile(
     r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{8,}|AKIA[0-9A-Z]{16}|ya29\.[\w-]{20,}|AIza[\w-]{35}"
