@@ -1,0 +1,188 @@
+"""`flexserve tunnel`: open it, say so, and stay until Ctrl-C, the end of a command, or the end of the window."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TextIO
+
+from flexserve.tunnel import stdio
+from flexserve.tunnel.dial import open_tunnel
+from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.options import Options, Tunnel
+from flexserve.tunnel.say import Reporter
+from infra.access import Access
+from verdict.errors import BadConfig
+from verdict.exit_codes import ExitCode
+
+DEFAULT_PORT = 8000
+_LIVE_S = 0.5
+_CHILD_S = 5.0  # a command that ignores SIGTERM is killed after this long
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What the operator asked for. `options.port` is `--port`; `exec` is one shell line (`--exec`)."""
+
+    options: Options = field(default_factory=lambda: Options(port=DEFAULT_PORT))
+    exec: str = ""
+    on_stdin: bool = False
+    json: bool = False
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where text goes: results and events to `out`, progress to `err`."""
+
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+
+
+def run(access: Access, command: Command, streams: Streams | None = None) -> int:
+    """Run the tunnel; the exit code: 130 after Ctrl-C or SIGTERM, the command's own with `exec`, 0 at the end of stdin.
+
+    Raises what `open_tunnel` raises, and the error that ended the running tunnel: `Gone` (exit 8) when the window closed.
+    """
+    if command.on_stdin and command.exec:
+        raise BadConfig("--on-stdin and --exec exclude each other", way_out="use one of them")
+    streams = streams or Streams()
+    if command.on_stdin:
+        return asyncio.run(stdio.serve(access, command.options))
+    return asyncio.run(_serve(access, command, streams))
+
+
+async def _serve(access: Access, command: Command, streams: Streams) -> int:
+    stopping = asyncio.Event()
+    # With a command, stdout is the command's: events go to stderr.
+    reporter = Reporter(streams.err if command.exec else streams.out, streams.err, json=command.json)
+    theirs = command.options.on_event
+
+    def tell(event: Event) -> None:
+        reporter.event(event)
+        if theirs is not None:
+            theirs(event)
+
+    with _signals(stopping):
+        return await _stay(access, replace(command.options, on_event=tell), command, stopping, reporter)
+
+
+async def _stay(access: Access, options: Options, command: Command, stopping: asyncio.Event, reporter: Reporter) -> int:
+    manager = open_tunnel(access, options=options)
+    opening = asyncio.ensure_future(manager.__aenter__())
+    stopped = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((opening, stopped), return_when=asyncio.FIRST_COMPLETED)
+    if not opening.done():
+        opening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await opening
+        return ExitCode.INTERRUPTED
+    stopped.cancel()
+    tunnel = opening.result()
+    live = asyncio.ensure_future(_live(tunnel, options, reporter)) if not command.exec else None
+    try:
+        return await (_with_command(tunnel, command.exec, stopping) if command.exec else _until(tunnel, stopping))
+    finally:
+        if live is not None:
+            live.cancel()
+        reporter.clear()
+        await manager.__aexit__(None, None, None)
+
+
+async def _until(tunnel: Tunnel, stopping: asyncio.Event) -> int:
+    stopped = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((stopped, tunnel.over), return_when=asyncio.FIRST_COMPLETED)
+    if tunnel.over.done():
+        stopped.cancel()
+        raise tunnel.over.result()
+    return ExitCode.INTERRUPTED
+
+
+async def _with_command(tunnel: Tunnel, line: str, stopping: asyncio.Event) -> int:
+    """Run `line` with the tunnel's address in its environment; it ends with the tunnel, and the tunnel with it."""
+    environment = {"OPENAI_API_KEY": "none", **os.environ, "OPENAI_BASE_URL": tunnel.base_url}  # clients insist on a key
+    # On a terminal the command shares our process group: it may read the terminal, and Ctrl-C reaches all of it. Elsewhere it
+    # gets a group of its own, so that all of it can be ended.
+    own_group = not sys.stdin.isatty()
+    child = await asyncio.create_subprocess_shell(line, env=environment, start_new_session=own_group)
+
+    def send(number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number) if own_group else child.send_signal(number)
+
+    ended = asyncio.ensure_future(child.wait())
+    stopped = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((ended, stopped, tunnel.over), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not ended.done():
+        send(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(asyncio.shield(ended), _CHILD_S)
+        except TimeoutError:
+            send(signal.SIGKILL)
+            await ended
+        if tunnel.over.done():
+            raise tunnel.over.result()
+        return ExitCode.INTERRUPTED
+    code = ended.result()
+    return code if code >= 0 else 128 - code
+
+
+async def _live(tunnel: Tunnel, options: Options, reporter: Reporter) -> None:
+    if not reporter.live_wanted:
+        return
+    while True:
+        reporter.live(live_line(tunnel.port, tunnel.stats(), options.expires_at, datetime.now(UTC)))
+        await asyncio.sleep(_LIVE_S)
+
+
+def live_line(port: int, stats: Stats, expires_at: datetime | None, now: datetime) -> str:
+    """`:8000  3 open, 17 in all  up 1.2 MB  down 33 MB  2:05 left`."""
+    parts = [
+        f":{port}",
+        f"{stats.open} open, {stats.connections} in all",
+        f"up {amount(stats.bytes_up)}",
+        f"down {amount(stats.bytes_down)}",
+    ]
+    if stats.resumes:
+        parts.append(f"{stats.resumes} resumed")
+    if stats.resets:
+        parts.append(f"{stats.resets} reset")
+    if expires_at is not None:
+        left = max(int((expires_at - now).total_seconds()), 0)
+        parts.append(f"{left // 3600}:{left // 60 % 60:02d} left" if left >= 60 else f"{left} s left")
+    return "  ".join(parts)
+
+
+def amount(size: float) -> str:
+    """Bytes for a person, in powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+@contextlib.contextmanager
+def _signals(stopping: asyncio.Event) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks for an orderly end; the second is Python's own."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        stopping.set()
+        for number in _STOPS:
+            loop.remove_signal_handler(number)
+
+    for number in _STOPS:
+        loop.add_signal_handler(number, asked)
+    try:
+        yield
+    finally:
+        for number in _STOPS:
+            loop.remove_signal_handler(number)

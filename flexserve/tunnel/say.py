@@ -1,0 +1,60 @@
+"""A tunnel's events as text for a person, or as JSON lines for a program; and the live line on a terminal."""
+
+from __future__ import annotations
+
+import json as encoder
+from typing import TextIO
+
+from flexserve.tunnel.events import Event
+
+_CLEAR = "\r\x1b[K"
+
+
+class Reporter:
+    """`results` gets what a script waits for (or all events, one JSON object a line); `progress` the rest."""
+
+    def __init__(self, results: TextIO, progress: TextIO, *, json: bool) -> None:
+        self._results, self._progress, self._json = results, progress, json
+        self._shown = False
+        self._last_wait: tuple[object, object] | None = None
+        self.live_wanted = not json and progress.isatty()
+
+    def event(self, event: Event) -> None:
+        """Tell one event; flushed, since scripts wait for it."""
+        self.clear()
+        if self._json:
+            print(encoder.dumps(event.as_dict()), file=self._results, flush=True)
+            return
+        line = self._sentence(event)
+        if line:
+            print(line, file=self._results if event.kind == "listening" else self._progress, flush=True)
+
+    def live(self, line: str) -> None:
+        """Replace the live line."""
+        self._progress.write(_CLEAR + line)
+        self._progress.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        if self._shown:
+            self._progress.write(_CLEAR)
+            self._progress.flush()
+            self._shown = False
+
+    def _sentence(self, event: Event) -> str:
+        fields = event.fields
+        if event.kind == "listening":
+            return f"Listening on {fields['base_url']} (Ctrl-C ends it)"
+        if event.kind == "waiting":
+            state = (fields.get("cause"), fields.get("phase"))
+            if state == self._last_wait:
+                return ""
+            self._last_wait = state
+            return f"waiting: {fields.get('cause')}" + (f", boot phase {fields['phase']}" if fields.get("phase") else "")
+        if event.kind == "reset":
+            said = f" ({fields['detail']})" if fields.get("detail") else ""
+            return f"connection {fields['connection']} was reset: {fields['why']}{said}"
+        if event.kind == "resumed":
+            return f"connection {fields['connection']} is resumed: {fields.get('detail') or fields['cause']}"
+        return ""

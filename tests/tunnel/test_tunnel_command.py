@@ -1,0 +1,208 @@
+"""The command in a process of its own: what it prints, how it ends, what it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from flexserve.tunnel.command import amount, live_line
+from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.say import Reporter
+from tests.tunnel.backend import stream
+
+SCRIPT = Path(__file__).with_name("run_tunnel.py")
+ROOT = Path(__file__).resolve().parents[2]
+Started = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def started(world) -> Iterator[Started]:
+    running: list[subprocess.Popen[bytes]] = []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "FLEXSERVE_IAP_URL": world.relay.url,
+        "SSL_CERT_FILE": str(world.relay.ca_file),
+        "GOOGLE_OAUTH_ACCESS_TOKEN": "a-very-secret-token",
+    }
+
+    def start(*words: str, **more) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        running.append(subprocess.Popen([sys.executable, str(SCRIPT), *words], env=environment, **pipes))
+        return running[-1]
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def listening(process: subprocess.Popen[bytes]) -> int:
+    line = process.stdout.readline().decode()
+    assert line.startswith("Listening on http://127.0.0.1:"), (line, process.stderr.read())
+    return int(line.split(":")[2].split("/")[0])
+
+
+def echo(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"echo\nhello")
+        assert client.recv(5) == b"hello"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_listens_until_it_is_told_to_stop(started, number) -> None:
+    process = started("vm")
+    echo(listening(process))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert b"a-very-secret-token" not in out + err
+
+
+def test_json_is_one_event_a_line(started) -> None:
+    process = started("vm", "json")
+    first = json.loads(process.stdout.readline())
+    assert first["event"] == "listening"
+    echo(first["port"])
+    assert json.loads(process.stdout.readline())["event"] == "opened"
+    assert json.loads(process.stdout.readline())["event"] == "closed"
+    process.send_signal(signal.SIGINT)
+    rest = [json.loads(line) for line in process.communicate(timeout=20)[0].splitlines()]
+    assert rest[-1]["event"] == "stopped"
+    assert rest[-1]["bytes_down"] == 5
+
+
+def test_a_command_gets_the_address_and_gives_its_exit_code(started) -> None:
+    process = started("vm", "exec=echo $OPENAI_BASE_URL; exit 42")
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 42
+    assert out.startswith(b"http://127.0.0.1:")
+    assert out.endswith(b"/v1\n")
+    assert out.count(b"\n") == 1
+
+
+def ended(pid: int, seconds: float = 10.0) -> bool:
+    """Gone, or dead and not yet collected by whoever inherited it."""
+    stop = time.monotonic() + seconds
+    while time.monotonic() < stop:
+        done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        if not done.stdout.strip() or done.stdout.startswith("Z"):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_stop_ends_the_command_too(started, tmp_path) -> None:
+    mark = tmp_path / "pid"
+    process = started("vm", f"exec=(sh -c 'echo $$ > {mark}; exec sleep 600') | cat")
+    for _ in range(400):
+        if mark.exists() and mark.read_text().strip():
+            break
+        try:
+            process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert ended(int(mark.read_text()))
+
+
+def test_an_expired_window_is_exit_8(started, monkeypatch) -> None:
+    process = started("vm-cl4051up10", "expires=2", "json")
+    port = json.loads(process.stdout.readline())["port"]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(2.2)
+    with socket.create_connection(("127.0.0.1", port)) as client, pytest.raises(ConnectionResetError):
+        client.sendall(b"echo\n" + b"x" * 100)
+        while client.recv(100):
+            pass
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 8
+    assert b"expired at " in err
+
+
+def test_no_permission_is_exit_5(started) -> None:
+    process = started("vm-close4033")
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 5
+    assert b"roles/iap.tunnelResourceAccessor" in err
+
+
+def test_a_busy_port_says_who_holds_it(started) -> None:
+    first = started("vm")
+    port = listening(first)
+    second = started("vm", f"port={port}")
+    _, err = second.communicate(timeout=20)
+    assert second.returncode == 1
+    assert f"(pid {first.pid})".encode() in err
+    assert b"run_tunnel.py" in err
+
+
+def test_stdin_and_stdout_carry_one_connection(started) -> None:
+    process = started("vm", "stdin", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"send 700000\n", timeout=20)
+    assert out == stream(700_000)
+    assert (process.returncode, err) == (0, b"")
+
+
+def test_stdin_and_stdout_are_interactive(started) -> None:
+    process = started("vm", "stdin", stdin=subprocess.PIPE)
+    process.stdin.write(b"echo\nhello")
+    process.stdin.flush()
+    assert process.stdout.read(5) == b"hello"
+    process.stdin.close()
+    assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (123_456, "123 kB"), (33_400_000, "33.4 MB"), (5e12, "5000 GB")],
+)
+def test_amounts(size, text) -> None:
+    assert amount(size) == text
+
+
+def test_the_live_line_shows_bytes_connections_and_time_left() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    stats = Stats(connections=17, open=3, bytes_up=1200, bytes_down=5_000_000, resumes=2)
+    line = live_line(8000, stats, now + timedelta(hours=2, minutes=5), now)
+    assert line == ":8000  3 open, 17 in all  up 1.2 kB  down 5.0 MB  2 resumed  2:05 left"
+
+
+def test_the_live_line_is_for_terminals_only() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    assert Reporter(io.StringIO(), Terminal(), json=False).live_wanted
+    assert not Reporter(io.StringIO(), Terminal(), json=True).live_wanted
+    assert not Reporter(io.StringIO(), io.StringIO(), json=False).live_wanted
+
+
+def test_waiting_is_told_once_a_phase() -> None:
+    progress = io.StringIO()
+    reporter = Reporter(io.StringIO(), progress, json=False)
+    for phase in ("docker", "docker", "weights"):
+        reporter.event(Event("waiting", {"cause": "not-listening", "phase": phase}))
+    assert progress.getvalue().splitlines() == [
+        "waiting: not-listening, boot phase docker",
+        "waiting: not-listening, boot phase weights",
+    ]
