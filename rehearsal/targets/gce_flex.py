@@ -1,0 +1,162 @@
+"""The stage of `gce_flex`: local Google cloud, stand-in provider, booted machines, IAP relay, registry and Hub for the operator."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import Self
+
+from catalog.loader import Catalog
+from rehearsal.cloud.google.cloud import OPERATOR_TOKEN, LocalGoogleCloud
+from rehearsal.contracts import Fault, LocalCloud
+from rehearsal.machine.booted import BootedMachine
+from rehearsal.machine.fakes import hub, web
+from rehearsal.machine.faults import Behaviour
+from rehearsal.machine.room import MachineRoom
+from rehearsal.prices import catalog_price
+from rehearsal.providers.google import VERSION, google_provider
+from rehearsal.reach import Reach
+from rehearsal.relay.server import Relay
+from rehearsal.stage import Part
+from rehearsal.tools import program_version
+
+PROJECT = "rehearsal-1"
+OPERATOR = "user:operator@rehearsal.test"
+
+RECORDED_S = {"packages": 60.0, "image": 300.0, "weights": 10.0, "load": 50.0, "compile": 329.0}
+"""Seconds that each of these took on a TPU v6e VM (public run of 2026-07-21, the parts one after another)."""
+
+K = 300.0
+"""How many times shorter the stand-ins hold than what was recorded; the verdict tells held and own time apart."""
+
+
+class GceFlexStage:
+    """Everything around one local Google project. Entering starts it, leaving stops it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.behaviour = Behaviour(holds={what: seconds / K for what, seconds in RECORDED_S.items()})
+        self.cloud: LocalCloud
+        self.google: LocalGoogleCloud
+        self.room: MachineRoom
+        self._stack = ExitStack()
+        self._environment: dict[str, str] = {}
+        self._held: dict[str, float] = {}
+        self._kinds: set[str] = set()
+
+    def __enter__(self) -> Self:
+        """Start from the inside out: machines, cloud, provider, relay, the operator's registry and Hub."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            self.room = stack.enter_context(MachineRoom(self.folder / "machines", self.behaviour))
+            self.google = stack.enter_context(LocalGoogleCloud(self.room, project=PROJECT, price=catalog_price(Catalog.load())))
+            self.cloud = self.google
+            for image in Catalog.load().images:
+                self.room.images.push(image.repository, image.tag)
+            port = stack.enter_context(google_provider(self.google.clock.sleep))
+            reach = Reach(self.google, OPERATOR, OPERATOR_TOKEN)
+            relay = stack.enter_context(Relay(reach.connect, allowed=reach.allowed, folder=self.folder))
+            hub_url = stack.enter_context(_OperatorsHub())
+            self._environment = {
+                **self.google.environment(),
+                "PULUMI_DEBUG_PROVIDERS": f"gcp:{port}",
+                "FLEXSERVE_IAP_URL": relay.url,
+                "FLEXSERVE_REGISTRY_URL": self.room.images.url,
+                "HF_ENDPOINT": hub_url,
+                "SSL_CERT_FILE": str(relay.ca_file),
+                "NO_PROXY": "127.0.0.1,localhost",
+                "HTTPS_PROXY": "http://127.0.0.1:9",  # nothing may leave: what is not local fails at once
+            }
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Take notes of what is lost with the machines, then stop everything."""
+        self.held()
+        self._stack.close()
+
+    def environment(self) -> Mapping[str, str]:
+        """Endpoints, credentials and trust for the product's commands."""
+        return self._environment
+
+    def stack_config(self) -> Mapping[str, str]:
+        """Provider configuration keys."""
+        return self.google.stack_config()
+
+    def settings(self) -> Sequence[str]:
+        """What fills in the shipped stack file's placeholders."""
+        return (f"target.project={PROJECT}", f'access.members=["{OPERATOR}"]')
+
+    def arm(self, fault: Fault) -> None:
+        """Break it."""
+        fault.apply(self)
+
+    def held(self) -> Mapping[str, float]:
+        """Seconds held on purpose, by phase, over all machines so far."""
+        for machine in self.room.machines.values():
+            self._kinds.add(machine.kind)
+            if isinstance(machine, BootedMachine):
+                self._held |= _by_phase(machine.held())
+        return self._held
+
+    def parts(self) -> Mapping[str, Part]:
+        """Which parts were real."""
+        no_site = "the plugin cannot be downloaded here"
+        return {
+            "engine": Part(True, "pulumi", program_version("pulumi")),
+            "provider": Part(False, "stand-in for pulumi-resource-gcp, held to recordings of the real one", VERSION, no_site),
+            "cloud": Part(False, "local Google APIs, checked against Google's discovery documents", "", "no account"),
+            "machine": Part("booted" in self._kinds, "systemd-nspawn with a real dockerd and Google's guest agent"),
+            "relay": Part(False, "local IAP relay", "", "no account"),
+            "vllm": Part(False, "stand-in server, arguments checked against vLLM's own list", "0.32.0", "no accelerator here"),
+            "sdk": Part(True, "pulumi-gcp", version("pulumi-gcp")),
+        }
+
+    def host_left(self) -> Sequence[str]:
+        """What machines still have on this host."""
+        left = self.room.inventory()
+        return [
+            *(f"process {pid}" for pid in left.processes),
+            *(f"mount {path}" for path in left.mounts),
+            *(f"loop device {name}" for name in left.loop_devices),
+            *(f"namespace {name}" for name in left.namespaces),
+            *(f"cgroup {path}" for path in left.cgroups),
+        ]
+
+
+def stage(folder: Path) -> GceFlexStage:
+    """The stage, not yet started."""
+    return GceFlexStage(folder)
+
+
+def _by_phase(records: Sequence[Mapping[str, object]]) -> dict[str, float]:
+    held: dict[str, float] = {}
+    for record in records:
+        what = str(record["what"])
+        held[what] = held.get(what, 0.0) + float(str(record["seconds"]))
+    return held
+
+
+class _OperatorsHub:
+    """The Hub's model API on loopback, for the operator's side: it says which commit a branch is. `HF_ENDPOINT` points here."""
+
+    def __enter__(self) -> str:
+        self._server = web.serve("127.0.0.1", 0, self._answer)
+        threading.Thread(target=self._server.serve_forever, name="operator's hub", daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _answer(self, request: web.Request) -> web.Reply:
+        parts = request.path.strip("/").split("/")
+        if parts[:2] == ["api", "models"] and len(parts) >= 4:
+            model = "/".join(parts[2:4])
+            body = {"id": model, "sha": hub.revision(model), "gated": False, "siblings": [{"rfilename": f} for f in hub.FILES]}
+            return web.Reply(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        return web.Reply(404, b'{"error":"Repository not found"}', {"Content-Type": "application/json"})
