@@ -12,12 +12,6 @@ MASKED = (
     "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "docker-registry.service",
     "systemd-networkd-wait-online.service",
 )  # fmt: skip
-GOOGLE_UNITS = ("google-guest-agent.service", "google-startup-scripts.service", "google-shutdown-scripts.service")
-CLOUD_INIT = """\
-datasource_list: [Ec2]
-datasource: {Ec2: {strict_id: false, metadata_urls: ["http://169.254.169.254"], max_wait: 10, timeout: 5}}
-locale: false
-"""
 CGROUPS = """\
 [Unit]
 Description=cgroup hierarchies writable for containers
@@ -40,8 +34,8 @@ Restart=on-failure
 """
 
 
-def write(folder: Path, root: Path, authority: bytes, flavour: str) -> None:
-    """Fill `folder` for machines of one flavour: `gce` (Google's agent runs the script) or `ec2` (cloud-init does)."""
+def write(folder: Path, root: Path, authority: bytes) -> None:
+    """Fill `folder`. Google's agent runs the machine's script; cloud-init, which is in the root too, is turned off."""
 
     def put(path: str, text: str | bytes, mode: int = 0o644) -> None:
         file = folder / path
@@ -66,12 +60,9 @@ def write(folder: Path, root: Path, authority: bytes, flavour: str) -> None:
     put("etc/systemd/system.conf.d/rehearsal.conf", "[Manager]\nDefaultTimeoutStopSec=10s\n")
     put("etc/systemd/journald.conf.d/rehearsal.conf", "[Journal]\nSyncIntervalSec=1s\nRateLimitBurst=0\n")
     (folder / "var/log/journal").mkdir(parents=True, exist_ok=True)
-    for name in MASKED if flavour == "gce" else MASKED + GOOGLE_UNITS:
+    for name in MASKED:
         _link(folder / "etc/systemd/system" / name, "/dev/null")
-    if flavour == "gce":
-        put("etc/cloud/cloud-init.disabled", "")
-    else:
-        put("etc/cloud/cloud.cfg.d/99.cfg", CLOUD_INIT)
+    put("etc/cloud/cloud-init.disabled", "")
     put("usr/local/share/ca-certificates/rehearsal.crt", authority)
     put("etc/ssl/certs/ca-certificates.crt", (root / "etc/ssl/certs/ca-certificates.crt").read_bytes() + authority)
 

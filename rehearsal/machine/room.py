@@ -36,7 +36,7 @@ class MachineRoom:
         self.behaviour = behaviour or Behaviour()
         self.machines: dict[str, Machine] = {}
         self._images: ImageRegistry | None = None
-        self._layers: dict[str, Layers] = {}
+        self._layers: Layers | None = None
 
     def __enter__(self) -> Self:
         """Sweep what a killed run left, make the authority. Raises `FlexserveError` with what a booted machine lacks."""
@@ -71,9 +71,11 @@ class MachineRoom:
         """A machine that is not yet on. Names are the cloud's; a deleted machine's name may be used again."""
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", spec.name):
             raise ValueError(f"{spec.name!r} is no host name")
+        if spec.flavour != "gce":
+            raise FlexserveError(f"no machine of flavour {spec.flavour} is rehearsed", why="only gce machines are built so far")
         number = sum(1 for name in self.machines if name.split("#")[0] == spec.name)
         key = f"{spec.name}#{number}" if number else spec.name
-        machine = BootedMachine(spec, self.work / "machines" / key, self._layers_of(spec.flavour), self.behaviour)
+        machine = BootedMachine(spec, self.work / "machines" / key, self._shared(), self.behaviour)
         self.machines[key] = machine
         return machine
 
@@ -81,10 +83,9 @@ class MachineRoom:
         """What all machines of this room have on this host; empty after leaving."""
         return kernel.inventory(self.work / "machines", "no machine has this name")
 
-    def _layers_of(self, flavour: str) -> Layers:
-        if flavour not in self._layers:
-            certificates, layer = self.work / "certificates", self.work / f"conf-{flavour}"
-            conf.write(layer, self._assets.root, (certificates / "ca.crt").read_bytes(), flavour)
-            storage = self.images.storage
-            self._layers[flavour] = Layers(self._assets.root, layer, self._assets.repo, storage, certificates)
-        return self._layers[flavour]
+    def _shared(self) -> Layers:
+        if self._layers is None:
+            certificates, layer = self.work / "certificates", self.work / "conf"
+            conf.write(layer, self._assets.root, (certificates / "ca.crt").read_bytes())
+            self._layers = Layers(self._assets.root, layer, self._assets.repo, self.images.storage, certificates)
+        return self._layers
