@@ -1,11 +1,16 @@
 """Google's own client libraries work against it, over HTTP; and it stands many at once."""
 
+import os
+import shutil
 import socket
+import subprocess
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 import google.api_core.exceptions
@@ -59,6 +64,37 @@ def test_compute_client(cloud: LocalGoogleCloud) -> None:
     with pytest.raises(HttpError) as gone:
         compute.instances().get(**where, instance="other").execute()
     assert gone.value.status_code == 404
+
+
+@pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not on PATH")
+def test_gcloud(cloud: LocalGoogleCloud, api: Api, tmp_path: Path) -> None:
+    api.create()
+    cloud.put_secret("hf-token", "s3cret")
+    (tmp_path / "token").write_text(OPERATOR_TOKEN)
+    environment = (
+        dict(os.environ)
+        | dict(cloud.environment())
+        | {
+            "CLOUDSDK_CONFIG": str(tmp_path / "config"),
+            "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tmp_path / "token"),
+            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+            "CLOUDSDK_CORE_CHECK_GCE_METADATA": "false",
+            "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+            "CLOUDSDK_CORE_DISABLE_FILE_LOGGING": "true",
+            "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        }
+    )
+
+    def gcloud(*words: str) -> str:
+        ran = subprocess.run(["gcloud", *words], env=environment, capture_output=True, text=True, timeout=120)
+        assert ran.returncode == 0 and "WARNING" not in ran.stderr, ran.stderr
+        return ran.stdout.strip()
+
+    assert gcloud("compute", "instances", "list", "--filter=labels.stack=tpu-v6e", "--format=value(name,status)") == "vm\tRUNNING"
+    assert gcloud("secrets", "versions", "access", "latest", "--secret=hf-token") == "s3cret"
+    gcloud("compute", "instances", "delete", "vm", f"--zone={ZONE}")
+    assert gcloud("compute", "operations", "list", "--format=value(operationType)").split() == ["insert", "delete"]
+    assert all(entry.accepted for entry in cloud.log.entries())
 
 
 def test_the_environment_and_the_stack_config_point_here(cloud: LocalGoogleCloud) -> None:

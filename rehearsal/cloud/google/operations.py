@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from rehearsal.cloud.google.call import Call, Json, OperationError, scope_of
 from rehearsal.cloud.google.errors import not_found
-from rehearsal.cloud.google.listing import listed
+from rehearsal.cloud.google.listing import filtered, listed
 from rehearsal.cloud.google.state import State, link, new_id, without
 
 DONE_AT = "_done_at"
@@ -122,6 +122,15 @@ def list_(state: State, call: Call) -> Json:
     return listed("compute#operationList", found, call)
 
 
+def aggregated_list(state: State, call: Call) -> Json:
+    """Operations of every scope."""
+    items: dict[str, Json] = {}
+    for operation in filtered([shown(value) for value in state.operations.values()], call):
+        scope = str(operation["selfLink"]).split(f"projects/{state.project}/", 1)[-1].rsplit("/operations/", 1)[0]
+        items.setdefault(scope, {"operations": []})["operations"].append(operation)
+    return {"kind": "compute#operationAggregatedList", "id": call.path, "items": items}
+
+
 def delete(state: State, call: Call) -> Json:
     """Forget one."""
     operation = _find(state, call)
@@ -133,4 +142,4 @@ HANDLERS = {
     f"compute.{scope}Operations.{verb}": handler
     for scope in ("zone", "region", "global")
     for verb, handler in (("get", get), ("list", list_), ("delete", delete), ("wait", get))
-}
+} | {"compute.globalOperations.aggregatedList": aggregated_list}

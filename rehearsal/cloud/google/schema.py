@@ -28,6 +28,11 @@ TOLERATED: Mapping[tuple[str, str], str] = {
 The reason. Never stored.
 """
 
+TOLERATED_QUERY: Mapping[tuple[str, str], str] = {
+    ("compute", "returnPartialSuccess"): "gcloud sends it with every list, and today's documents no longer have it",
+}
+"""The same for query parameters, by (API, parameter)."""
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -48,7 +53,7 @@ def query_violations(doc: Document, method: Method, query: Mapping[str, str]) ->
     for name, value in query.items():
         spec = method.query.get(name) or doc.common.get(name)
         if spec is None:
-            if name not in SYSTEM_PARAMETERS:
+            if name not in SYSTEM_PARAMETERS and (doc.name, name) not in TOLERATED_QUERY:
                 text = f'Unknown name "{name}": Cannot bind query parameter.'
                 found.append(Violation("", f"{text} Field '{name}' could not be found in request message."))
         elif not _query_fits(spec, value):
@@ -136,7 +141,7 @@ def _is_base64(value: str) -> bool:
 
 def _query_fits(spec: Mapping[str, Any], value: str) -> bool:
     if spec.get("type") == "boolean":
-        return value in ("true", "false")
+        return value.lower() in ("true", "false")  # gcloud writes True
     if spec.get("format") in INTEGERS:
         return _integer_fits(spec["format"], value)
     return "enum" not in spec or value in spec["enum"] or value.split(";")[0] in spec["enum"]

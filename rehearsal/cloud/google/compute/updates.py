@@ -121,7 +121,7 @@ def set_deletion_protection(state: State, call: Call) -> Json:
     """By query parameter; true when it is left out."""
     path = _resource_path(call)
     value = checks.find(state, path)
-    wanted = call.query.get("deletionProtection", "true") == "true"
+    wanted = call.query.get("deletionProtection", "true").lower() == "true"
     return begin(state, call, path, call.verb, apply=lambda: value.update(deletionProtection=wanted))
 
 
@@ -131,7 +131,7 @@ def set_disk_auto_delete(state: State, call: Call) -> Json:
     def change(instance: Json) -> None:
         for disk in instance["disks"]:
             if disk["deviceName"] == call.query.get("deviceName"):
-                disk["autoDelete"] = call.query.get("autoDelete") == "true"
+                disk["autoDelete"] = call.query.get("autoDelete", "").lower() == "true"
 
     return _change(state, call, change)
 
