@@ -1,0 +1,147 @@
+"""What was chosen when the machine was created, and what happens when the stack file says something else later.
+
+The choices live in Pulumi's state, in the engine's own `Stash` resource named `kept`. A live accelerator is never replaced by
+surprise: a difference is followed in place, ignored with a word, or refused, unless the operator consents to replacing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from verdict.errors import FlexserveError, Refused
+
+STASH = "kept"
+STASH_TYPE = "pulumi:index:Stash"
+CONSENT = "FLEXSERVE_REPLACE"
+PLACE = "FLEXSERVE_PLACE"
+RULE = "live-machine-would-be-replaced"
+
+
+class OnChange(StrEnum):
+    """What a changed key of the stack file does to a live machine."""
+
+    FOLLOW = "follow"  # reaches it in place
+    IGNORE = "ignore"  # kept as it was, with a word
+    REFUSE = "refuse"  # stops before anything is changed
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the stack file asked for at create, and what it became (a tag's digest, the zone that had capacity)."""
+
+    asked: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the stack file asks for now. `value` is None where it has to be resolved first.
+
+    `fits`: values that satisfy it besides `value`, for a list to choose from.
+    """
+
+    asked: str
+    value: str | None
+    on_change: OnChange
+    fits: tuple[str, ...] = ()
+
+    def satisfied_by(self, choice: Choice) -> bool:
+        """Whether what was chosen at create is still what is asked for."""
+        if self.fits:
+            return choice.value in self.fits
+        return choice.asked == self.asked or choice.value == self.value
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The kept state of a deployment. `started`: epoch seconds (UTC) at which its present machine was asked for."""
+
+    id: str
+    started: int
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+
+    def value(self, key: str) -> str:
+        """What was chosen for a key."""
+        return self.choices[key].value
+
+    def as_state(self) -> dict[str, object]:
+        """The form that the state keeps."""
+        return {
+            "id": self.id,
+            "started": self.started,
+            "choices": {k: {"asked": c.asked, "value": c.value} for k, c in sorted(self.choices.items())},
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What holds for each key: a choice, or None where it has to be resolved anew. `replaces`: keys that cost the machine."""
+
+    choices: Mapping[str, Choice | None]
+    words: tuple[str, ...]
+    replaces: tuple[str, ...]
+
+
+def reconcile(kept: Kept | None, wanted: Mapping[str, Wanted], *, live: bool, consent: bool) -> Verdict:
+    """Decide between what was chosen at create and what is asked for now.
+
+    `live`: the state records a machine. Without one, or with the operator's consent, what is asked for wins. Raises `Refused`
+    with every key that a live machine cannot take.
+    """
+    choices: dict[str, Choice | None] = {}
+    words: list[str] = []
+    refused: list[str] = []
+    replaces: list[str] = []
+    for key, want in wanted.items():
+        old = kept.choices.get(key) if kept else None
+        if old is not None and want.satisfied_by(old):
+            choices[key] = old
+            continue
+        fresh = Choice(want.asked, want.value) if want.value is not None else None
+        if old is None or want.on_change is OnChange.FOLLOW or not live:
+            choices[key] = fresh
+        elif consent:
+            choices[key] = fresh
+            replaces.append(key)
+        elif want.on_change is OnChange.IGNORE:
+            choices[key] = old
+            words.append(f"flexserve:{key} stays {old.value}, as the machine was created with, not {want.asked}; {_way_out()}")
+        else:
+            refused.append(f"flexserve:{key} is {old.value} on the live machine and {want.asked} in the stack file")
+    if refused:
+        raise Refused(RULE, why="; ".join(refused), way_out=f"set it back; or {_way_out()}")
+    return Verdict(choices, tuple(words), tuple(replaces))
+
+
+def from_state(value: Mapping[str, Any]) -> Kept:
+    """Read what `as_state` made (the engine returns ints as floats). Raises `FlexserveError` for another shape."""
+    try:
+        choices = {str(k): Choice(str(c["asked"]), str(c["value"])) for k, c in value["choices"].items()}
+        return Kept(str(value["id"]), int(value["started"]), choices)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FlexserveError(
+            "the stack's kept state cannot be read",
+            why=f"the resource {STASH!r} holds another shape ({error})",
+            way_out="use the flexserve version that made it, or `pulumi destroy` and begin anew",
+        ) from error
+
+
+def from_export(document: Mapping[str, Any]) -> Kept | None:
+    """The kept state in a `pulumi stack export` document: known even when the first `up` failed and left no outputs."""
+    resources = (document.get("deployment") or {}).get("resources") or []
+    for resource in resources:
+        if resource.get("type") == STASH_TYPE and str(resource.get("urn", "")).endswith(f"::{STASH}") and not resource.get("delete"):
+            return from_state(resource["outputs"]["input"])
+    return None
+
+
+def consents(environ: Mapping[str, str]) -> bool:
+    """Whether the operator agreed to give up a live machine."""
+    return environ.get(CONSENT, "") == "1"
+
+
+def _way_out() -> str:
+    return f"`flexserve down` and `up` again, or {CONSENT}=1 to replace the machine"

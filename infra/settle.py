@@ -1,0 +1,90 @@
+"""From what the stack file asks for to what holds: kept choices first, then what has to be resolved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from catalog.loader import Catalog
+from infra.deployment import Deployment
+from infra.kept import Choice, Kept, OnChange, Wanted, reconcile
+from infra.plan import Plan, is_commit, make_plan
+from infra.targets import registry
+from verdict.errors import BadConfig
+
+Resolve = Callable[[str, Deployment], str]
+"""Key and deployment -> what the key's name means today; called only for keys that nothing pins and nothing keeps."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A plan in which nothing is open, the state to keep, and what the operator should hear."""
+
+    plan: Plan
+    kept: Kept
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a run brings besides the stack file. `place`: the one to ask now, when several are listed."""
+
+    live: bool
+    consent: bool
+    now: int
+    new_id: str
+    login: str
+    place: str = ""
+
+
+def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circumstances, resolve: Resolve) -> Settled:
+    """Check the rules, decide every key, resolve what is open. Raises `Refused` or `BadConfig` before anything is resolved."""
+    make_plan(deployment, catalog)
+    wanted = wanted_of(deployment, at)
+    verdict = reconcile(kept, wanted, live=at.live, consent=at.consent)
+    choices = {k: c or Choice(wanted[k].asked, resolve(k, deployment)) for k, c in verdict.choices.items()}
+    stays = kept is not None and at.live and not verdict.replaces
+    state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now, choices)
+    plan = make_plan(_pinned(deployment, state), catalog)
+    plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id))
+    return Settled(plan, state, verdict.words)
+
+
+def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:
+    """Every key that is decided at create: those of all targets, then the target's own."""
+    common, target = deployment.common, deployment.target
+    if at.place and at.place not in target.places:
+        raise BadConfig(f"{at.place} is not among the places of the stack file", way_out=f"one of {', '.join(target.places)}")
+    model, image = common.model, common.image
+    own: Mapping[str, Wanted] = registry.module(target.kind, "resources").wanted(target, at.place)
+    return {
+        "window": Wanted(str(common.window), str(common.window), OnChange.IGNORE),
+        "image": Wanted(image.name, image.digest, OnChange.FOLLOW),
+        "model": Wanted(
+            f"{model.name}@{model.revision}", model.revision if is_commit(model.revision) else None, OnChange.FOLLOW
+        ),
+        "owner": Wanted(common.owner, common.owner or at.login, OnChange.FOLLOW),
+        **own,
+    }
+
+
+def label(text: str) -> str:
+    """The nearest label value: lower case, digits, `_`, `-`, at most 63 (Compute Engine's rule; AWS takes more)."""
+    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:63].strip("-") or "unknown"
+
+
+def _pinned(deployment: Deployment, kept: Kept) -> Deployment:
+    """The deployment as it was decided: every open name replaced by what it means."""
+    common = deployment.common
+    repository = common.image.name.partition("@")[0]
+    pinned = common.model_copy(
+        update={
+            "window": int(kept.value("window")),
+            "image": common.image.model_copy(update={"name": f"{repository}@{kept.value('image')}"}),
+            "model": common.model.model_copy(update={"revision": kept.value("model")}),
+            "owner": kept.value("owner"),
+        }
+    )
+    target = registry.module(deployment.target.kind, "resources").settled(deployment.target, kept.choices)
+    return Deployment(deployment.stack, target, pinned)

@@ -1,0 +1,37 @@
+"""Names and labels by which everything of a deployment is found again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PREFIX = "fs-"
+ID_LABEL = "flexserve-id"
+
+
+@dataclass(frozen=True)
+class Names:
+    """Every name begins with the random id: networks, rules, routers and service accounts have no labels to find them by."""
+
+    id: str
+
+    @property
+    def base(self) -> str:
+        """The name of the machine, its network, its account: 6 to 30 characters, a letter first (service account rule)."""
+        return f"{PREFIX}{self.id}"
+
+    def part(self, name: str) -> str:
+        """A further name of the same kind of thing."""
+        return f"{self.base}-{name}"
+
+
+def account_email(project: str, base: str) -> str:
+    """Address of an own service account; a domain-scoped project is written the other way round."""
+    domain, _, name = project.rpartition(":")
+    return f"{base}@{name}.{domain}.iam.gserviceaccount.com" if domain else f"{base}@{name}.iam.gserviceaccount.com"
+
+
+def resource_path(path: str) -> dict[str, str]:
+    """`projects/P/zones/Z/…` as a mapping; a full address works too, and a bare name gives nothing."""
+    parts = path.partition("/projects/")[2].join(("projects/", "")) if "/projects/" in path else path
+    words = parts.split("/")
+    return dict(zip(words[::2], words[1::2], strict=False)) if len(words) > 1 else {}
