@@ -17,6 +17,7 @@ STASH = "kept"
 STASH_TYPE = "pulumi:index:Stash"
 CONSENT = "FLEXSERVE_REPLACE"
 PLACE = "FLEXSERVE_PLACE"
+ALLOW = "FLEXSERVE_ALLOW"
 RULE = "live-machine-would-be-replaced"
 
 
@@ -133,7 +134,8 @@ def from_export(document: Mapping[str, Any]) -> Kept | None:
     """The kept state in a `pulumi stack export` document: known even when the first `up` failed and left no outputs."""
     resources = (document.get("deployment") or {}).get("resources") or []
     for resource in resources:
-        if resource.get("type") == STASH_TYPE and str(resource.get("urn", "")).endswith(f"::{STASH}") and not resource.get("delete"):
+        named = str(resource.get("urn", "")).endswith(f"{STASH_TYPE}::{STASH}")
+        if named and not resource.get("delete"):
             return from_state(resource["outputs"]["input"])
     return None
 

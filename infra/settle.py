@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -28,7 +27,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a run brings besides the stack file. `place`: the one to ask now, when several are listed."""
+    """What a run brings besides the stack file. `place`: the one to ask now, when several are listed. `allow`: rules to pass."""
 
     live: bool
     consent: bool
@@ -36,17 +35,18 @@ class Circumstances:
     new_id: str
     login: str
     place: str = ""
+    allow: tuple[str, ...] = ()
 
 
 def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circumstances, resolve: Resolve) -> Settled:
     """Check the rules, decide every key, resolve what is open. Raises `Refused` or `BadConfig` before anything is resolved."""
-    make_plan(deployment, catalog)
+    make_plan(deployment, catalog, at.allow)
     wanted = wanted_of(deployment, at)
     verdict = reconcile(kept, wanted, live=at.live, consent=at.consent)
     choices = {k: c or Choice(wanted[k].asked, resolve(k, deployment)) for k, c in verdict.choices.items()}
     stays = kept is not None and at.live and not verdict.replaces
     state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now, choices)
-    plan = make_plan(_pinned(deployment, state), catalog)
+    plan = make_plan(_pinned(deployment, state), catalog, at.allow)
     plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id))
     return Settled(plan, state, verdict.words)
 
@@ -61,17 +61,10 @@ def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:
     return {
         "window": Wanted(str(common.window), str(common.window), OnChange.IGNORE),
         "image": Wanted(image.name, image.digest, OnChange.FOLLOW),
-        "model": Wanted(
-            f"{model.name}@{model.revision}", model.revision if is_commit(model.revision) else None, OnChange.FOLLOW
-        ),
+        "model": Wanted(f"{model.name}@{model.revision}", model.revision if is_commit(model.revision) else None, OnChange.FOLLOW),
         "owner": Wanted(common.owner, common.owner or at.login, OnChange.FOLLOW),
         **own,
     }
-
-
-def label(text: str) -> str:
-    """The nearest label value: lower case, digits, `_`, `-`, at most 63 (Compute Engine's rule; AWS takes more)."""
-    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:63].strip("-") or "unknown"
 
 
 def _pinned(deployment: Deployment, kept: Kept) -> Deployment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 PREFIX = "fs-"
@@ -32,6 +33,10 @@ def account_email(project: str, base: str) -> str:
 
 def resource_path(path: str) -> dict[str, str]:
     """`projects/P/zones/Z/…` as a mapping; a full address works too, and a bare name gives nothing."""
-    parts = path.partition("/projects/")[2].join(("projects/", "")) if "/projects/" in path else path
-    words = parts.split("/")
-    return dict(zip(words[::2], words[1::2], strict=False)) if len(words) > 1 else {}
+    words = path[path.find("projects/") :].split("/") if "projects/" in path else []
+    return dict(zip(words[::2], words[1::2], strict=False))
+
+
+def label(text: str) -> str:
+    """The nearest label value: lower case, digits, `_`, `-`, at most 63 (Compute Engine's rule)."""
+    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:63].strip("-") or "unknown"

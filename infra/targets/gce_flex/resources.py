@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.access import SERVER_PORT, Iap, to_output
 from infra.kept import Choice, Kept, OnChange, Wanted
-from infra.settle import label
-from infra.targets.gce_flex.names import Names, resource_path
+from infra.targets.gce_flex.names import Names, label, resource_path
 from startup.spec import BootSpec, SecretRef
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from startup.render import Rendered
 
 Args = dict[str, Any]
+MACHINE_TYPE = "gcp:compute/instance:Instance"  # Pulumi's type of the machine: what the state is searched for
 SSH_PORT = 22
 FIRST, SECOND, USUAL = 0, 1, 1000  # firewall priorities: the lowest number wins
 
@@ -38,7 +38,7 @@ REPLACES_THE_MACHINE = (
     "networkInterfaces[0].network",
     "networkInterfaces[0].subnetwork",
 )
-"""Inputs whose change replaces a VM, or is shown as an update and refused when it is applied. Source: recordings of the provider."""
+"""Inputs whose change replaces a VM, or is shown as an update and refused when applied. Source: recordings of the provider."""
 
 STOPPED_ONLY = ("machineType", "serviceAccount", "networkInterfaces[0].network", "networkInterfaces[0].subnetwork")
 """The second sort: with consent they have to be told to replace."""

@@ -1,0 +1,29 @@
+"""The Pulumi program: what the stack file asks for, what was kept, and the target's resources."""
+
+import sys
+from pathlib import Path
+
+here = Path(__file__).resolve().parent
+sys.path[:] = [str(here.parent), *(p for p in sys.path if Path(p).resolve() != here)]  # modules have one name: `infra.plan`
+
+import pulumi  # noqa: E402
+
+from catalog.loader import Catalog  # noqa: E402
+from infra import program  # noqa: E402
+from infra.deployment import from_pulumi  # noqa: E402
+from infra.kept import STASH, consents  # noqa: E402
+from infra.settle import settle  # noqa: E402
+from infra.targets import registry  # noqa: E402
+from startup.render import render  # noqa: E402
+
+with program.sentences_not_tracebacks():
+    deployment = from_pulumi(pulumi.get_stack(), program.configuration())
+    state = program.recorded(pulumi.get_stack())
+    settled = settle(deployment, Catalog.load(), state.kept, program.circumstances(state.live), program.resolve)
+    for word in settled.words:
+        pulumi.log.warn(word)
+    pulumi.Stash(STASH, input=settled.kept.as_state())
+    component = registry.module(deployment.target.kind, "component")
+    stack = component.Stack("serve", settled.plan, settled.kept, render(settled.plan.boot), replace=consents(program.environ))
+    for name, value in stack.outputs().items():
+        pulumi.export(name, value)

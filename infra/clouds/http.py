@@ -1,0 +1,74 @@
+"""One way to ask an HTTP API: bounded, retried where a retry can help, with typed errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from verdict.errors import FlexserveError
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_S = 20.0
+TRIES = 4
+RETRIED = frozenset({429, 500, 502, 503, 504})
+LONGEST_WAIT_S = 20.0
+
+
+class NoNetwork(FlexserveError):
+    """The host did not answer."""
+
+    kind = "no-network"
+
+
+def client(**options: Any) -> httpx.Client:
+    """A client with a limit on everything; proxies and CA bundles come from the usual variables."""
+    import httpx
+
+    return httpx.Client(timeout=TIMEOUT_S, **options)
+
+
+def ask(
+    http: httpx.Client,
+    method: str,
+    url: str,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    tries: int = TRIES,
+    headers: Mapping[str, str] | None = None,
+    params: Mapping[str, str] | None = None,
+    json: Any = None,
+) -> httpx.Response:
+    """Send, and send again after 429 and 5xx or a broken connection, at most `tries` times; the last answer, whatever it is.
+
+    Waits as long as `Retry-After` says, at most 20 s. Raises `NoNetwork` when nobody answers.
+    """
+    import httpx
+    from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt
+
+    retrying = Retrying(
+        stop=stop_after_attempt(tries),
+        wait=lambda state: _wait(state.attempt_number, state.outcome),
+        sleep=sleep,
+        retry=retry_if_exception_type(httpx.TransportError) | retry_if_result(lambda a: a.status_code in RETRIED),
+    )
+    try:
+        return retrying(http.request, method, url, headers=dict(headers or {}), params=dict(params or {}), json=json)
+    except RetryError as error:
+        last = error.last_attempt
+        if last.exception() is None:
+            answer: httpx.Response = last.result()
+            return answer
+        host = httpx.URL(url).host
+        raise NoNetwork(f"{host} does not answer", why=str(last.exception()), way_out="check the network, then try again") from None
+
+
+def _wait(attempt: int, outcome: Any) -> float:
+    """Seconds before the next try."""
+    if outcome is not None and outcome.exception() is None:
+        asked = outcome.result().headers.get("retry-after", "")
+        if asked.isdigit():
+            return min(float(asked), LONGEST_WAIT_S)
+    return min(0.5 * 2.0 ** (attempt - 1), LONGEST_WAIT_S)

@@ -1,0 +1,116 @@
+"""The edge of the Pulumi program: the engine's state, the clock, the environment, and how an error is shown."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from infra.deployment import Deployment
+from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state
+from infra.settle import Circumstances
+from infra.targets import registry
+from verdict.errors import FlexserveError
+
+environ: Mapping[str, str] = os.environ
+ID_BYTES = 5
+READ_STATE = "pulumi:pulumi:readStackResourceOutputs"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the state holds before this run. `live`: it records a machine (a refresh comes first and drops one that is gone)."""
+
+    kept: Kept | None
+    live: bool
+
+
+def configuration() -> Mapping[str, str]:
+    """Every configuration value of the stack, as the language host passed it."""
+    from pulumi.runtime.config import CONFIG
+
+    return CONFIG.get()
+
+
+def recorded(stack: str) -> Recorded:
+    """Ask the engine for the resources in this stack's own state; the engine answers from the last snapshot, in some 20 ms.
+
+    Read before anything is registered, so that a refusal leaves no trace. Raises `FlexserveError` when the engine cannot.
+    """
+    from pulumi.runtime import invoke
+
+    try:
+        answer: Any = invoke(READ_STATE, {"stackName": stack})
+    except Exception as error:
+        raise FlexserveError(
+            "the Pulumi engine does not tell the program what its state holds",
+            why=str(error),
+            way_out="use the Pulumi version that `make setup` installs",
+        ) from error
+    return read(answer.value["outputs"])
+
+
+def read(resources: Mapping[str, Any]) -> Recorded:
+    """The kept state and whether a machine is recorded, from the engine's answer: URN -> type and outputs."""
+    kept, live = None, False
+    types = {registry.module(kind, "resources").MACHINE_TYPE for kind in registry.kinds()}
+    for urn, resource in resources.items():
+        if resource["type"] == STASH_TYPE and urn.endswith(f"::{STASH}"):
+            kept = from_state(resource["outputs"]["input"])
+        live = live or resource["type"] in types
+    return Recorded(kept, live)
+
+
+def circumstances(live: bool) -> Circumstances:
+    """What this run brings: clock, login name, a fresh id (used at the first create only), the operator's consent."""
+    return Circumstances(
+        live=live,
+        consent=consents(environ),
+        now=int(time.time()),
+        new_id=secrets.token_hex(ID_BYTES),
+        login=_login(),
+        place=environ.get(PLACE, ""),
+        allow=tuple(rule for rule in environ.get(ALLOW, "").split(",") if rule),
+    )
+
+
+def resolve(key: str, deployment: Deployment) -> str:
+    """What a name means today: an image tag's digest, a model branch's commit, or what the target itself resolves."""
+    if key == "image":
+        from infra.clouds.registry import digest
+
+        return digest(deployment.image.repository, deployment.image.tag or "latest")
+    if key == "model":
+        from infra.clouds.hub import commit
+
+        return commit(deployment.model.name, deployment.model.revision)
+    resolved: str = registry.module(deployment.target.kind, "live").resolve(key, deployment.target)
+    return resolved
+
+
+@contextmanager
+def sentences_not_tracebacks() -> Iterator[None]:
+    """An error that the operator can understand becomes the program's error, in its own words.
+
+    The engine ends a program by SIGINT when a resource fails; Python would print a traceback about that.
+    """
+    import pulumi
+
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    try:
+        yield
+    except FlexserveError as error:
+        raise pulumi.RunError(str(error)) from None
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
