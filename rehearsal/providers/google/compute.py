@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -62,7 +63,8 @@ def operation_path(api: Google, operation: Mapping[str, Any]) -> str:
     for scope in ("zone", "region"):
         if operation.get(scope):
             place = f"{scope}s/{last(operation[scope])}"
-    return f"projects/{api.config.project}/{place}/operations/{operation['name']}"
+    named = re.search(r"/projects/([^/]+)/", str(operation.get("selfLink", "")))  # the resource's project, which may be another
+    return f"projects/{named[1] if named else api.config.project}/{place}/operations/{operation['name']}"
 
 
 def operation_text(error: Mapping[str, Any]) -> str:
