@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -263,7 +262,7 @@ def instance(plan: Plan, kept: Kept, boot: Rendered, *, subnetwork_id: object, e
 
 
 def tunnel_grants(plan: Plan, instance_name: object) -> dict[str, Args]:
-    """For each named member the right to open a tunnel to this VM and to no other, by a short name of the member."""
+    """For each named member the right to open a tunnel to this VM and to no other."""
     access = plan.deployment.common.access
     if access.grants == "existing":
         return {}
@@ -273,7 +272,7 @@ def tunnel_grants(plan: Plan, instance_name: object) -> dict[str, Args]:
         "instance": instance_name,
         "role": "roles/iap.tunnelResourceAccessor",
     }
-    return {re.sub(r"[^a-z0-9]+", "-", m.lower()): {**common, "member": m} for m in access.members}
+    return {member: {**common, "member": member} for member in access.members}
 
 
 def outputs(plan: Plan, kept: Kept, boot: Rendered) -> Args:

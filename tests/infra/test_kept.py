@@ -1,0 +1,104 @@
+"""What was chosen at create against what the stack file says now."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.kept import Choice, Kept, OnChange, Wanted, consents, from_export, from_state, reconcile
+from verdict.errors import FlexserveError, Refused
+
+OLD = Kept("abc", 1000, {"k": Choice("asked", "value")})
+
+
+def want(asked, value, on_change=OnChange.REFUSE, fits=()):
+    return {"k": Wanted(asked, value, on_change, fits)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live", "consent", "choice", "words", "replaces"),
+    [
+        pytest.param(want("asked", None), True, False, Choice("asked", "value"), 0, (), id="same name: kept, not resolved again"),
+        pytest.param(want("other", "value"), True, False, Choice("asked", "value"), 0, (), id="pinned to what it was: kept"),
+        pytest.param(want("a, value", "a", fits=("a", "value")), True, False, OLD.choices["k"], 0, (), id="still on the list: kept"),
+        pytest.param(want("new", "n", OnChange.IGNORE), True, False, OLD.choices["k"], 1, (), id="ignored with a word"),
+        pytest.param(want("new", "n", OnChange.FOLLOW), True, False, Choice("new", "n"), 0, (), id="followed in place"),
+        pytest.param(want("new", None, OnChange.FOLLOW), True, False, None, 0, (), id="followed, to be resolved"),
+        pytest.param(want("new", "n", OnChange.IGNORE), True, True, Choice("new", "n"), 0, ("k",), id="consent: what is asked for wins"),
+        pytest.param(want("new", "n", OnChange.REFUSE), True, True, Choice("new", "n"), 0, ("k",), id="consent: also for the refused"),
+        pytest.param(want("new", "n", OnChange.REFUSE), False, False, Choice("new", "n"), 0, (), id="no machine: nothing to protect"),
+        pytest.param(want("b", "b", OnChange.IGNORE, ("b",)), False, False, Choice("b", "b"), 0, (), id="no machine: the next zone"),
+    ],
+)
+def test_reconcile(wanted, live, consent, choice, words, replaces):
+    verdict = reconcile(OLD, wanted, live=live, consent=consent)
+    assert (verdict.choices["k"], len(verdict.words), verdict.replaces) == (choice, words, replaces)
+
+
+def test_a_key_that_a_live_machine_cannot_take_is_refused_by_name():
+    with pytest.raises(Refused) as error:
+        reconcile(OLD, want("new", "n"), live=True, consent=False)
+    assert error.value.rule == "live-machine-would-be-replaced"
+    assert "flexserve:k is value on the live machine and new in the stack file" in error.value.why
+    assert "FLEXSERVE_REPLACE=1" in error.value.way_out
+
+
+def test_a_key_that_an_older_version_did_not_keep_is_taken_as_it_is():
+    assert reconcile(Kept("abc", 1), want("x", "y"), live=True, consent=False).choices == {"k": Choice("x", "y")}
+
+
+def test_nothing_kept_means_all_is_new():
+    assert reconcile(None, want("x", None), live=False, consent=False).choices == {"k": None}
+
+
+@given(
+    st.dictionaries(st.text(min_size=1), st.tuples(st.text(), st.text()), max_size=5),
+    st.integers(min_value=0, max_value=2**40),
+)
+def test_the_state_survives_the_engine(choices, started):
+    kept = Kept("0a1b", started, {k: Choice(*v) for k, v in choices.items()})
+    state = json.loads(json.dumps(kept.as_state()))
+    state["started"] = float(state["started"])  # as the engine returns ints
+    assert from_state(state) == kept
+
+
+@pytest.mark.parametrize("state", [{}, {"id": "x", "started": 1}, {"id": "x", "started": "soon", "choices": {}}, {"id": 1, "started": 1, "choices": []}])
+def test_another_shape_is_a_sentence(state):
+    with pytest.raises(FlexserveError, match="cannot be read"):
+        from_state(state)
+
+
+def test_the_export_of_a_stack_whose_first_up_failed_still_tells_the_id():
+    urn = "urn:pulumi:tpu-v6e::flexserve::pulumi:index:Stash::kept"
+    resources = [{"urn": urn, "type": "pulumi:index:Stash", "outputs": {"input": OLD.as_state()}}]
+    assert from_export({"deployment": {"resources": resources}}) == OLD
+    assert from_export({"deployment": {}}) is None
+    assert from_export({"deployment": {"resources": [{**resources[0], "delete": True}]}}) is None
+
+
+@pytest.mark.parametrize(("environ", "yes"), [({}, False), ({"FLEXSERVE_REPLACE": "1"}, True), ({"FLEXSERVE_REPLACE": "0"}, False), ({"FLEXSERVE_REPLACE": "yes"}, False)])
+def test_consent_is_said_in_one_way_only(environ, yes):
+    assert consents(environ) is yes
+
+
+def test_the_engine_own_state_is_read_for_the_kept_value_and_a_machine():
+    from infra.program import read
+
+    stack = "urn:pulumi:s::flexserve::"
+    nothing = read({})
+    assert (nothing.kept, nothing.live) == (None, False)
+    stash = {f"{stack}pulumi:index:Stash::kept": {"type": "pulumi:index:Stash", "outputs": {"input": OLD.as_state(), "output": {}}}}
+    assert (read(stash).kept, read(stash).live) == (OLD, False)
+    machine = {f"{stack}x::vm": {"type": "gcp:compute/instance:Instance", "outputs": {}}}
+    assert read({**stash, **machine}).live is True
+
+
+def test_pure_modules_import_no_sdk():
+    import subprocess
+    import sys
+
+    code = "import sys, infra.settle, infra.kept, infra.targets.gce_flex.resources; print([m for m in ('pulumi', 'httpx', 'google.auth') if m in sys.modules])"
+    root = Path(__file__).resolve().parents[2]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout == "[]\n"
