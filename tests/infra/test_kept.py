@@ -22,14 +22,24 @@ def want(asked, value, on_change=OnChange.REFUSE, fits=()):
     [
         pytest.param(want("asked", None), True, False, Choice("asked", "value"), 0, (), id="same name: kept, not resolved again"),
         pytest.param(want("other", "value"), True, False, Choice("asked", "value"), 0, (), id="pinned to what it was: kept"),
-        pytest.param(want("a, value", "a", fits=("a", "value")), True, False, OLD.choices["k"], 0, (), id="still on the list: kept"),
+        pytest.param(
+            want("a, value", "a", fits=("a", "value")), True, False, OLD.choices["k"], 0, (), id="still on the list: kept"
+        ),
         pytest.param(want("new", "n", OnChange.IGNORE), True, False, OLD.choices["k"], 1, (), id="ignored with a word"),
         pytest.param(want("new", "n", OnChange.FOLLOW), True, False, Choice("new", "n"), 0, (), id="followed in place"),
         pytest.param(want("new", None, OnChange.FOLLOW), True, False, None, 0, (), id="followed, to be resolved"),
-        pytest.param(want("new", "n", OnChange.IGNORE), True, True, Choice("new", "n"), 0, ("k",), id="consent: what is asked for wins"),
-        pytest.param(want("new", "n", OnChange.REFUSE), True, True, Choice("new", "n"), 0, ("k",), id="consent: also for the refused"),
-        pytest.param(want("new", "n", OnChange.REFUSE), False, False, Choice("new", "n"), 0, (), id="no machine: nothing to protect"),
-        pytest.param(want("b", "b", OnChange.IGNORE, ("b",)), False, False, Choice("b", "b"), 0, (), id="no machine: the next zone"),
+        pytest.param(
+            want("new", "n", OnChange.IGNORE), True, True, Choice("new", "n"), 0, ("k",), id="consent: what is asked for wins"
+        ),
+        pytest.param(
+            want("new", "n", OnChange.REFUSE), True, True, Choice("new", "n"), 0, ("k",), id="consent: also for the refused"
+        ),
+        pytest.param(
+            want("new", "n", OnChange.REFUSE), False, False, Choice("new", "n"), 0, (), id="no machine: nothing to protect"
+        ),
+        pytest.param(
+            want("b", "b", OnChange.IGNORE, ("b",)), False, False, Choice("b", "b"), 0, (), id="no machine: the next zone"
+        ),
     ],
 )
 def test_reconcile(wanted, live, consent, choice, words, replaces):
@@ -64,7 +74,9 @@ def test_the_state_survives_the_engine(choices, started):
     assert from_state(state) == kept
 
 
-@pytest.mark.parametrize("state", [{}, {"id": "x", "started": 1}, {"id": "x", "started": "soon", "choices": {}}, {"id": 1, "started": 1, "choices": []}])
+@pytest.mark.parametrize(
+    "state", [{}, {"id": "x", "started": 1}, {"id": "x", "started": "soon", "choices": {}}, {"id": 1, "started": 1, "choices": []}]
+)
 def test_another_shape_is_a_sentence(state):
     with pytest.raises(FlexserveError, match="cannot be read"):
         from_state(state)
@@ -78,7 +90,10 @@ def test_the_export_of_a_stack_whose_first_up_failed_still_tells_the_id():
     assert from_export({"deployment": {"resources": [{**resources[0], "delete": True}]}}) is None
 
 
-@pytest.mark.parametrize(("environ", "yes"), [({}, False), ({"FLEXSERVE_REPLACE": "1"}, True), ({"FLEXSERVE_REPLACE": "0"}, False), ({"FLEXSERVE_REPLACE": "yes"}, False)])
+@pytest.mark.parametrize(
+    ("environ", "yes"),
+    [({}, False), ({"FLEXSERVE_REPLACE": "1"}, True), ({"FLEXSERVE_REPLACE": "0"}, False), ({"FLEXSERVE_REPLACE": "yes"}, False)],
+)
 def test_consent_is_said_in_one_way_only(environ, yes):
     assert consents(environ) is yes
 
@@ -99,6 +114,9 @@ def test_pure_modules_import_no_sdk():
     import subprocess
     import sys
 
-    code = "import sys, infra.settle, infra.kept, infra.targets.gce_flex.resources; print([m for m in ('pulumi', 'httpx', 'google.auth') if m in sys.modules])"
+    code = (
+        "import sys, infra.settle, infra.kept, infra.targets.gce_flex.resources;"
+        "print([m for m in ('pulumi', 'httpx', 'google.auth') if m in sys.modules])"
+    )
     root = Path(__file__).resolve().parents[2]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout == "[]\n"

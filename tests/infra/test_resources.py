@@ -167,7 +167,9 @@ def test_resource_paths(path, words):
     assert resource_path(path) == words
 
 
-@pytest.mark.parametrize(("project", "email"), [("p", "fs-1@p.iam.gserviceaccount.com"), ("acme.test:p", "fs-1@p.acme.test.iam.gserviceaccount.com")])
+@pytest.mark.parametrize(
+    ("project", "email"), [("p", "fs-1@p.iam.gserviceaccount.com"), ("acme.test:p", "fs-1@p.acme.test.iam.gserviceaccount.com")]
+)
 def test_account_addresses(project, email):
     assert account_email(project, Names("1").base) == email
 

@@ -147,6 +147,10 @@ def test_what_cannot_be_resolved_at_create_stops_the_create(tpu_v6e):
 
 def test_what_the_stack_file_pins_is_never_asked(tpu_v6e):
     asked = []
-    pins = (f"image.name=vllm/vllm-tpu@{TODAY['image']}", f"model.revision={TODAY['model']}", "target.host_image=projects/x/global/images/mine")
+    pins = (
+        f"image.name=vllm/vllm-tpu@{TODAY['image']}",
+        f"model.revision={TODAY['model']}",
+        "target.host_image=projects/x/global/images/mine",
+    )
     settled = settle(tpu_v6e(*pins), Catalog.load(), None, at(), answers({}, asked))
     assert asked == [] and settled.plan.boot.resolved
