@@ -14,8 +14,9 @@ LATE_GRANT_S = 8.0
 AFTER_SERVING_S = 0.5
 
 
-def _google(cloud: LocalCloud) -> LocalGoogleCloud:
-    """The same cloud, as what it must be. Raises TypeError for another."""
+def _google(broken: object) -> LocalGoogleCloud:
+    """The local Google cloud: itself, or that of the stage that is to be broken. Raises TypeError for anything else."""
+    cloud = getattr(broken, "cloud", broken)
     if not isinstance(cloud, LocalGoogleCloud):
         raise TypeError(f"this fault breaks the local Google cloud, not {type(cloud).__name__}")
     return cloud
