@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from infra.deployment import from_stack_file
-from rehearsal.contracts import Fault
+from rehearsal.contracts import Fault, LedgerItem
 from rehearsal.product import Product, Ran
 from rehearsal.project import change, private_copy
 from rehearsal.stage import Stage, stage
@@ -47,6 +48,7 @@ class Rehearsal:
         self.stage: Stage
         self.product: Product
         self._started = 0.0
+        self._before: set[tuple[str, str, str]] = set()  # the operator's own things: the stored token
 
     def __enter__(self) -> Self:
         """Set the stage and make the private project."""
@@ -63,6 +65,7 @@ class Rehearsal:
             self.product = Product(project, environment, self.folder / "commands.log", self.say)
             if self.secret:
                 self.stage.cloud.put_secret(SECRET_NAME, self.secret)
+            self._before = {_key(item) for item in self.stage.cloud.ledger.items()}
             for fault in self.faults:
                 self.stage.arm(fault)
         except BaseException:
@@ -72,7 +75,7 @@ class Rehearsal:
 
     def __exit__(self, *exc: object) -> None:
         """Stop everything and look at what is left: in the ledger (before) and on the host (after)."""
-        self.verdict.read(self.stage.cloud.ledger)
+        self.verdict.read(self.stage.cloud.ledger, self._before)
         self.verdict.parts = self.stage.parts()
         self.stage.__exit__(None, None, None)
         self.verdict.host_left = self.stage.host_left()
@@ -99,8 +102,6 @@ class Rehearsal:
         ran = self.product.flexserve("tunnel", "-s", self.stack, "--port", "0", "--exec", command, timeout=120)
         self.verdict.steps.append({"command": "tunnel --exec", "exit": ran.returncode, "seconds": round(ran.seconds, 2)})
         answers = [line for line in ran.stdout.splitlines() if '"answer"' in line]
-        import json
-
         self.verdict.answer = str(json.loads(answers[-1])["answer"]) if answers else ""
         self.verdict.served = ran.returncode == 0 and nonce in self.verdict.answer
         return self.verdict.answer
@@ -144,6 +145,10 @@ def cause_of(ran: Ran) -> str:
             return str(document[key].get(field, ""))
     lines = [line for line in ran.stderr.splitlines() if line.strip()]
     return lines[-1] if lines else f"exit {ran.returncode}"
+
+
+def _key(item: LedgerItem) -> tuple[str, str, str]:
+    return item.kind, item.name, item.where
 
 
 def with_held(phases: Sequence[Mapping[str, object]], held: Mapping[str, float]) -> list[Mapping[str, object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rehearsal.contracts import Ledger, LedgerItem
@@ -30,9 +30,11 @@ class Verdict:
     steps: list[Mapping[str, object]] = field(default_factory=list)
     kept_at: str = ""
 
-    def read(self, ledger: Ledger) -> None:
-        """Take the ledger's word for what bills."""
-        self.items, self.left, self.total = ledger.items(), ledger.left(), ledger.total()
+    def read(self, ledger: Ledger, before: Collection[tuple[str, str, str]] = ()) -> None:
+        """Take the ledger's word for what bills; `before` is what the operator had already (kind, name, where)."""
+        self.items = [i for i in ledger.items() if (i.kind, i.name, i.where) not in before]
+        self.left = [i for i in ledger.left() if (i.kind, i.name, i.where) not in before]
+        self.total = ledger.total()
 
     @property
     def gone(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ def run(
 
     The local cloud is imported here and nowhere else in the product.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it comments on every process that is started beside a server
     from rehearsal.faults import FAULTS
 
     if list_faults:

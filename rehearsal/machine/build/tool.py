@@ -40,9 +40,7 @@ def mmdebstrap(variant: str, packages: Sequence[str], into: Path, sources: Sourc
 def run(argv: Sequence[str], what: str) -> None:
     """Run it to its end. Raises `FlexserveError` with the last lines of what it said."""
     try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
-        )
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     except FileNotFoundError as error:
         raise FlexserveError(f"{what} is not installed", way_out=f"install it: apt-get install {argv[0]}") from error
     if done.returncode:
