@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -179,6 +179,6 @@ class Fault:
     name: str
     target: str
     about: str
-    apply: Callable[[LocalCloud], None]
+    apply: Callable[[Any], None]  # is given the stage (`rehearsal.stage.Stage`)
     expect_exit: int
     expect_text: str = ""

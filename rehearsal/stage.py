@@ -12,6 +12,7 @@ from typing import Protocol, cast
 
 import rehearsal.targets
 from rehearsal.contracts import Fault, LocalCloud
+from rehearsal.machine.faults import Behaviour
 from verdict.errors import BadConfig
 
 
@@ -54,6 +55,12 @@ class Stage(AbstractContextManager["Stage"], Protocol):
 
     def host_left(self) -> Sequence[str]:
         """What this rehearsal has on the host, as the kernel tells it, in words. Empty after leaving."""
+
+
+class HasMachines(Protocol):
+    """A stage whose machines' stand-ins can be made to misbehave."""
+
+    behaviour: Behaviour
 
 
 def kinds() -> tuple[str, ...]:
