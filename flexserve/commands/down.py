@@ -1,0 +1,71 @@
+"""`flexserve down`: nothing of the stack bills when this ends with 0."""
+
+from __future__ import annotations
+
+import sys
+
+from flexserve.checks import metrics
+from flexserve.lifecycle.build import parts, tunnel
+from flexserve.lifecycle.down import Gone, Receipt, down
+from flexserve.output import Output, dollars
+from flexserve.project import find
+from infra.duration import words
+from infra.targets.protocol import Billable, DeploymentRef
+from verdict.errors import BadConfig, FlexserveError
+from verdict.exit_codes import ExitCode
+
+
+def run(stack: str, output: Output, *, yes: bool, purge: bool) -> ExitCode:
+    """Destroy and look. Exit 7 when something is left, otherwise the engine's own error, otherwise 0."""
+    surroundings = parts(find(), stack, output.say)
+    if not yes:
+        _ask(stack)
+    gone = down(surroundings, purge=purge, say=output.say, tokens=_tokens)
+    if not gone.left_behind and gone.engine_error is not None:
+        raise gone.engine_error
+    output.result(gone.as_dict(), page(gone))
+    return ExitCode.LEFT_BEHIND if gone.left_behind else ExitCode.DONE
+
+
+def _ask(stack: str) -> None:
+    if not sys.stdin.isatty():
+        raise BadConfig("down asks first, and there is no terminal to ask on", way_out="add --yes")
+    print(f"Delete everything of {stack}? [Y/n] ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if not answer or answer.strip().lower() not in ("", "y", "yes"):
+        raise FlexserveError("not confirmed; nothing was deleted")
+
+
+def _tokens(ref: DeploymentRef) -> int | None:
+    """Tokens served, when the server can still be asked."""
+    try:
+        with tunnel(ref) as opened:
+            return metrics.fetch(opened.url)
+    except FlexserveError:
+        return None
+
+
+def page(gone: Gone) -> str:
+    """What went, what stays, what is left, and the receipt."""
+    count = gone.changes.counts.get("delete", 0)
+    lines = [
+        f"{gone.stack}: {count + len(gone.swept)} things deleted" if count or gone.swept else f"{gone.stack}: nothing was there"
+    ]
+    lines += [f"  deleted by id, the engine had left it: {_where(b)}" for b in gone.swept]
+    lines += [f"  kept: {_where(b)}, {dollars(b.price_per_hour, '/h')}: {b.kept} (down --purge deletes it)" for b in gone.kept]
+    lines += [f"  LEFT BEHIND, still bills: {_where(b)}, {dollars(b.price_per_hour, '/h')}" for b in gone.left_behind]
+    return "\n".join((*lines, *_receipt(gone.receipt)))
+
+
+def _where(thing: Billable) -> str:
+    return f"{thing.kind} {thing.name} in {thing.where}"
+
+
+def _receipt(receipt: Receipt | None) -> list[str]:
+    if receipt is None:
+        return []
+    lived = words(receipt.seconds) if receipt.seconds is not None else "unknown time"
+    lines = [f"  receipt: {lived}, {dollars(receipt.cost)} ({'; '.join(receipt.parts) or 'no price known'})"]
+    if receipt.tokens is not None:
+        lines.append(f"  {receipt.tokens:,} tokens, {dollars(receipt.usd_per_million)} a million")
+    return lines

@@ -1,0 +1,87 @@
+"""`flexserve plan`: what a stack would be, without asking any cloud."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flexserve.output import Output, canonical, dollars, table
+from flexserve.project import Project, find
+from infra.duration import words
+from verdict.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from infra.plan import Plan
+
+
+def run(stack: str, sets: Sequence[str], allow: Sequence[str], output: Output, *, manifest: bool = False) -> ExitCode:
+    """Print the plan, or raise `Refused` or `BadConfig`."""
+    project = find()
+    plan = load(project, stack, sets, allow)
+    if manifest:
+        from flexserve.manifest import manifest as document
+
+        text = canonical(document(plan, project.root))
+        output.text(text)
+        output.say(f"sha256 {hashlib.sha256(text.encode()).hexdigest()}")
+        return ExitCode.DONE
+    output.result({**plan.as_dict(), "unresolved": unresolved(plan)}, page(plan, output))
+    return ExitCode.DONE
+
+
+def load(project: Project, stack: str, sets: Sequence[str] = (), allow: Sequence[str] = ()) -> Plan:
+    """Read the stack file and check every rule."""
+    from catalog.loader import Catalog
+    from infra.deployment import from_stack_file
+    from infra.plan import make_plan
+
+    return make_plan(from_stack_file(project.root, stack, sets), Catalog.load(), allow)
+
+
+def unresolved(plan: Plan) -> list[str]:
+    """What is only pinned when the stack is created, and kept from then on."""
+    return [
+        *(["image digest"] if plan.boot.image_digest is None else []),
+        *(["model revision"] if plan.boot.model_revision is None else []),
+        *(["host image"] if "/family/" in plan.deployment.target.host_image else []),
+    ]
+
+
+def page(plan: Plan, output: Output) -> str:
+    """The plan for people."""
+    target, serving, kv = plan.deployment.target, plan.deployment.serving, plan.kv
+    rows = [
+        ("target", f"{target.kind}, {plan.machine.name} ({plan.accelerator.name}) in {', '.join(target.places)}"),
+        ("model", f"{plan.model.name} @ {plan.boot.model_revision or plan.deployment.model.revision + ' (unresolved until up)'}"),
+        ("image", plan.deployment.image.name + ("" if plan.boot.image_digest else " (digest unresolved until up)")),
+        ("host image", target.host_image.rpartition("/")[2]),
+        ("disk", f"{target.disk_gb} GB {target.disk_type}, {plan.disk_needed_gb or '?'} GB needed"),
+        ("KV cache", f"{_count(kv.tokens)} tokens in {_gib(kv.pool_bytes)}; the longest request takes {serving.max_model_len}"),
+        ("way out", plan.deployment.common.egress),
+        ("window", words(plan.deployment.common.window)),
+        ("flags", " ".join(plan.as_dict()["argv"])),  # type: ignore[arg-type]
+        *([("allowed", ", ".join(plan.allowed))] if plan.allowed else []),
+    ]
+    head = output.style(plan.deployment.stack, "bold")
+    return "\n".join((head, table([(f"  {name}", text) for name, text in rows]), "", price_table(plan)))
+
+
+def price_table(plan: Plan) -> str:
+    """What it costs, each part with its evidence."""
+    cost = plan.cost
+    rows = [
+        (f"  {part.name}", dollars(part.per_hour, "/h") if part.once is None else dollars(part.once, " once"), part.evidence)
+        for part in cost.parts
+    ]
+    rows.append(("  all of it", f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}", ""))
+    unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
+    return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown
+
+
+def _count(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
+
+
+def _gib(value: int | None) -> str:
+    return "an unknown pool" if value is None else f"{value / (1 << 30):.1f} GiB"

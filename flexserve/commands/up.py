@@ -1,0 +1,94 @@
+"""`flexserve up`: plan, consent, the engine, and waiting until it serves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flexserve.commands.plan import load, page
+from flexserve.lifecycle import show
+from flexserve.lifecycle.build import parts
+from flexserve.lifecycle.parts import Changes
+from flexserve.lifecycle.up import Served, Wanted, up
+from flexserve.output import Output, dollars
+from flexserve.project import find
+from infra.duration import parse_seconds, words
+from verdict.errors import BadConfig, FlexserveError
+from verdict.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from infra.plan import Plan
+
+
+def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bool, timeout: str, replace: bool) -> ExitCode:
+    """Bring the stack up, or raise what stopped it."""
+    seconds = limit(timeout)
+    project = find()
+    plan = load(project, stack, allow=allow)
+    if not yes and not sys.stdin.isatty():
+        raise BadConfig("up asks before it spends money, and there is no terminal to ask on", way_out="add --yes")
+    output.say(page(plan, Output(out=output.err)))
+    variables = {
+        **({"FLEXSERVE_REPLACE": "1"} if replace else {}),
+        **({"FLEXSERVE_ALLOW": ",".join(allow)} if allow else {}),
+    }
+
+    def consent(changes: Changes | None) -> None:
+        if not yes:
+            ask(plan, changes)
+
+    progress = show.Progress(output)
+    served = up(
+        parts(project, stack, output.say, variables),
+        Wanted(plan.deployment.target.provisioning, seconds, wait),
+        consent=consent,
+        report=progress,
+        say=output.say,
+    )
+    output.result(document(served), text(served, output))
+    return ExitCode.DONE
+
+
+def limit(text: str) -> int:
+    """Seconds of a `--timeout`. Raises `BadConfig`."""
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise BadConfig(f"--timeout {text}: {error}", way_out="for example --timeout 45m") from error
+
+
+def ask(plan: Plan, changes: Changes | None) -> None:
+    """Y/n on the terminal; Enter is yes. Raises when the answer is no."""
+    cost = plan.cost
+    price = f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}"
+    price += f", without {', '.join(cost.unknown)}" if cost.unknown else ""
+    question = f"Create this for {price}? [Y/n] " if changes is None else "Apply this to the live machine? [Y/n] "
+    print(question, end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if not answer or answer.strip().lower() not in ("", "y", "yes"):
+        raise FlexserveError("not confirmed; nothing was changed")
+
+
+def document(served: Served) -> dict[str, object]:
+    """The status document, with what the engine did and the answer that proves it."""
+    answer = served.answer
+    return {
+        **served.status.as_dict(boot=True),
+        "changes": dict(served.changes.counts),
+        "answer": {"nonce": answer.nonce, "text": answer.text, "model": answer.model, "seconds": round(answer.seconds, 3)}
+        if answer
+        else None,
+    }
+
+
+def text(served: Served, output: Output) -> str:
+    """How it ended, and the next command."""
+    stack = served.status.stack
+    if served.answer is None:
+        head = f"{stack}: {served.changes.words}; not waited for: flexserve status -s {stack} --wait"
+    elif served.already:
+        head = f"{stack} serves already and nothing changed: it answered {served.answer.nonce}"
+    else:
+        head = f"{stack} serves: it answered {served.answer.nonce} in {served.answer.seconds:.1f} s ({served.changes.words})"
+    return f"{head}\n{show.page(served.status, output)}\n  next      flexserve tunnel -s {stack}"

@@ -1,0 +1,78 @@
+"""Puts the parts of one stack together: the real engine, the live target, the tunnel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from flexserve.checks.nonce import Answer
+from flexserve.checks.nonce import ask as ask_server
+from flexserve.lifecycle.parts import Engine, Parts
+from flexserve.project import Project
+from infra.access import from_output
+from infra.targets import registry
+from infra.targets.protocol import DeploymentRef, LiveTarget
+from verdict.errors import FlexserveError
+
+if TYPE_CHECKING:
+    from flexserve.tunnel.options import Tunnel
+
+
+def parts(project: Project, stack: str, say: Callable[[str], None], variables: Mapping[str, str] | None = None) -> Parts:
+    """Everything that the lifecycle of one stack needs. Nothing is asked yet; the engine is imported when it is used."""
+    file = project.root / "stacks" / f"Pulumi.{stack}.yaml"
+
+    def engine() -> Engine:
+        from flexserve.lifecycle.engine import PulumiEngine
+
+        return PulumiEngine(project, stack, say, variables)
+
+    def read() -> DeploymentRef | None:
+        return reference(project, stack)
+
+    def live(ref: DeploymentRef | None) -> LiveTarget:
+        settings = dict(ref.outputs) if ref is not None else {}
+        if file.is_file():
+            from infra.deployment import from_stack_file
+
+            target = from_stack_file(project.root, stack).target
+            settings = {**target.model_dump(), **settings, "kind": settings.get("target", target.kind)}
+        return registry.live(str(settings.get("kind") or settings.get("target")), settings)
+
+    def ask(ref: DeploymentRef) -> Answer:
+        with tunnel(ref) as opened:
+            return ask_server(opened.base_url)
+
+    if not file.is_file():  # a stack that is still up may have lost its file; one that nobody knows is a typing mistake
+        from infra.deployment import from_stack_file
+
+        if not (project.stacks and project.outputs(stack)):
+            from_stack_file(project.root, stack)
+    return Parts(stack, lambda: project.outputs(stack) is not None, read, live, engine, ask)
+
+
+def reference(project: Project, stack: str) -> DeploymentRef | None:
+    """What the state knows of the stack's deployment; None when there is no stack, or nothing with an id in it.
+
+    After a failed create there are no outputs, only what the program keeps from the start; it is read from there.
+    """
+    outputs = project.outputs(stack)
+    if outputs is None:
+        return None
+    if not outputs.get("id"):
+        outputs = {**project.stashed(stack), **outputs}
+    identity = outputs.get("id")
+    return DeploymentRef(stack, str(identity), outputs) if identity else None
+
+
+@contextmanager
+def tunnel(ref: DeploymentRef) -> Iterator[Tunnel]:
+    """A tunnel to the deployment on a free port, for the length of the block."""
+    from flexserve.tunnel.dial import tunnel as dial
+
+    access = ref.outputs.get("access")
+    if not isinstance(access, Mapping):
+        raise FlexserveError(f"{ref.stack} has no access among its outputs", way_out=f"flexserve up -s {ref.stack}")
+    with dial(from_output(access)) as opened:
+        yield opened

@@ -1,0 +1,34 @@
+"""What a failed engine run means: the target is asked, since only it knows its cloud's words."""
+
+from __future__ import annotations
+
+import re
+
+from flexserve.lifecycle.parts import EngineFailed
+from infra.targets.protocol import DeploymentRef, LiveTarget
+from verdict.errors import FlexserveError, Refused
+
+# What `str(Refused)` looks like when the program raised it and the engine printed it.
+_REFUSED = re.compile(r"refused by rule (?P<rule>[\w-]+)(?:\s+why: (?P<why>[^\n]*))?(?:\s+way out: (?P<way_out>[^\n]*))?")
+
+
+def classify(error: EngineFailed, live: LiveTarget, ref: DeploymentRef | None) -> FlexserveError:
+    """The error to end with: the program's own refusal, then what the engine printed, then the cloud's record of the create.
+
+    The record comes last because it may be of an earlier attempt; it is needed because the engine's text of a failed operation
+    holds no code. When the cloud cannot be asked, the engine's error stands.
+    """
+    for text in error.diagnostics:
+        refused = _REFUSED.search(text)
+        if refused:
+            return Refused(refused["rule"], why=(refused["why"] or "").strip(), way_out=(refused["way_out"] or "").strip())
+    for text in error.diagnostics:
+        known = live.explain(text)
+        if known is not None:
+            return known
+    try:
+        failure = live.last_failure(ref) if ref is not None else None
+    except FlexserveError:
+        failure = None
+    known = live.explain(failure.message, failure.code) if failure is not None else None
+    return known or error

@@ -1,0 +1,124 @@
+"""`down`: destroy, then ask the cloud itself what is left, delete that by name, and count what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from flexserve.lifecycle.look import look
+from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
+from flexserve.lifecycle.state import Seen, describe, number, time_of
+from infra.targets.protocol import Billable, DeploymentRef, LiveTarget
+from verdict.errors import FlexserveError
+
+HOURS_A_MONTH = 730
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What the deployment cost: seconds from create to end, dollars of the parts with a known price, tokens served if counted."""
+
+    seconds: int | None
+    cost: float | None
+    parts: tuple[str, ...] = ()
+    tokens: int | None = None
+
+    @property
+    def usd_per_million(self) -> float | None:
+        """Dollars a million tokens; None without both figures."""
+        return round(self.cost / self.tokens * 1e6, 4) if self.cost is not None and self.tokens else None
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The `down` document of the contract. `swept` are the things that the engine left and `down` deleted by name."""
+
+    stack: str
+    changes: Changes
+    swept: tuple[Billable, ...]
+    kept: tuple[Billable, ...]
+    left_behind: tuple[Billable, ...]
+    receipt: Receipt | None
+    engine_error: FlexserveError | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """The document."""
+        receipt = {**asdict(self.receipt), "usd_per_million": self.receipt.usd_per_million} if self.receipt else None
+        return {
+            "stack": self.stack,
+            "deleted": [
+                {"by": "engine", "count": self.changes.counts.get("delete", 0)},
+                *({"by": "id", **_thing(b)} for b in self.swept),
+            ],
+            "kept": [{**_thing(b), "price_per_month": _month(b.price_per_hour), "why": b.kept} for b in self.kept],
+            "left_behind": [_thing(b) for b in self.left_behind],
+            "receipt": receipt,
+        }
+
+
+def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Callable[[DeploymentRef], int | None]) -> Gone:
+    """Everything of the stack's deployment is deleted when this returns, except what is kept on purpose or listed as left behind.
+
+    A machine that is already gone is fine. When the engine fails, what the cloud still has is deleted by id all the same, and the
+    engine's error is kept: the state may still hold entries.
+    """
+    ref = parts.read()
+    if ref is None:
+        remains = parts.engine().destroy() if parts.known() else Changes()  # entries of a first create that never got its id
+        return Gone(parts.stack, remains, (), (), (), None)
+    live = parts.live(ref)
+    seen = look(live, ref)
+    counted = tokens(ref) if seen.machine is not None else None
+    engine_error: FlexserveError | None = None
+    changes = Changes()
+    try:
+        changes = parts.engine().destroy()
+    except EngineFailed as error:
+        say(f"{error.what}; what the cloud still has is deleted by id")
+        engine_error = error
+    swept, kept, left = sweep(live, ref, purge=purge, say=say)
+    return Gone(parts.stack, changes, swept, kept, left, receipt(parts.stack, seen, counted), engine_error)
+
+
+def sweep(
+    live: LiveTarget, ref: DeploymentRef, *, purge: bool, say: Callable[[str], None]
+) -> tuple[tuple[Billable, ...], tuple[Billable, ...], tuple[Billable, ...]]:
+    """Delete by id what still bills: (deleted, kept on purpose, left behind). A delete that fails is left behind, not raised."""
+    swept = []
+    for thing in live.inventory(ref):
+        if thing.kept and not purge:
+            continue
+        say(f"deletes {thing.kind} {thing.name} in {thing.where}, which the engine left")
+        try:
+            live.delete(thing)
+        except FlexserveError as error:
+            say(f"  {error.what}")
+            continue
+        swept.append(thing)
+    after: Sequence[Billable] = live.inventory(ref)
+    kept = tuple(b for b in after if b.kept and not purge)
+    left = tuple(b for b in after if b not in kept)
+    return tuple(b for b in swept if b not in left), kept, left
+
+
+def receipt(stack: str, seen: Seen, tokens: int | None) -> Receipt:
+    """From create to now, or to the window's end."""
+    outputs = seen.ref.outputs if seen.ref else {}
+    status = describe(stack, seen)
+    price = number(outputs.get("price_per_hour"))
+    seconds = round(status.cost_so_far / price * 3600) if status.cost_so_far is not None and price else None
+    if seconds is None and seen.machine is not None and seen.machine.created_at is not None:
+        end = min(seen.now, time_of(outputs.get("expires_at")) or seen.now)
+        seconds = int((end - seen.machine.created_at).total_seconds())
+    unknown = outputs.get("price_unknown")
+    missing = tuple(f"{name}: price unknown, not counted" for name in unknown) if isinstance(unknown, list) else ()
+    hourly = (f"{price} dollars an hour",) if price is not None else ()
+    return Receipt(seconds, status.cost_so_far, (*hourly, *missing), tokens)
+
+
+def _thing(thing: Billable) -> dict[str, object]:
+    return {"kind": thing.kind, "name": thing.name, "where": thing.where, "price_per_hour": thing.price_per_hour}
+
+
+def _month(per_hour: float | None) -> float | None:
+    return None if per_hour is None else round(per_hour * HOURS_A_MONTH, 2)

@@ -1,0 +1,202 @@
+"""The Pulumi engine through the Automation API: preview, up and destroy of one stack, with its events and a clean Ctrl-C."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from pulumi import automation as auto
+from pulumi.automation import CommandResult, PulumiCommand
+from pulumi.automation.errors import ConcurrentUpdateError, InvalidVersionError, create_command_error
+
+from flexserve.lifecycle.events import Events
+from flexserve.lifecycle.parts import Changes, EngineFailed
+from flexserve.project import Project, check_backend, environment, pulumi
+from verdict.errors import FlexserveError, Interrupted
+
+KEPT_LOGS = 20
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Command(PulumiCommand):
+    """Starts pulumi in a session of its own: a terminal's Ctrl-C reaches us, and we pass it on, once, to the engine alone.
+
+    Otherwise the program and the providers would get it too and die under the engine that is still recording.
+    """
+
+    process: subprocess.Popen[str] | None = None
+
+    def run(
+        self,
+        args: list[str],
+        cwd: str,
+        additional_env: Mapping[str, str],
+        on_output: Callable[[str], Any] | None = None,
+        on_error: Callable[[str], Any] | None = None,
+    ) -> CommandResult:
+        """As the SDK's own: its result, or its `CommandError`."""
+        env = {**environment(), **additional_env, "PULUMI_AUTOMATION_API": "true"}
+        with subprocess.Popen(
+            [self.command, "--non-interactive", *(a for a in args if a != "--non-interactive")],
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        ) as process:
+            self.process = process
+            out, err = _Drain(process.stdout, on_output), _Drain(process.stderr, on_error)
+            out.join()
+            err.join()
+            code = process.wait()
+        self.process = None
+        result = CommandResult(stdout=out.text, stderr=err.text, code=code)
+        if code != 0:
+            raise create_command_error(result)
+        return result
+
+    def send(self, number: int) -> None:
+        """Pass a signal on to the engine, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+
+class _Drain(threading.Thread):
+    """Reads a stream to its end, line by line."""
+
+    def __init__(self, stream: IO[str] | None, each: Callable[[str], Any] | None) -> None:
+        super().__init__(daemon=True)
+        self._stream, self._each, self._lines = stream, each, list[str]()
+        self.start()
+
+    def run(self) -> None:
+        for line in self._stream or ():
+            self._lines.append(line.rstrip())
+            if self._each:
+                self._each(line.rstrip())
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines)
+
+
+class PulumiEngine:
+    """The engine on one stack of a project. `say` gets lines for people; `variables` go to the program (consent, allowed rules)."""
+
+    def __init__(
+        self, project: Project, stack: str, say: Callable[[str], None], variables: Mapping[str, str] | None = None
+    ) -> None:
+        check_backend(stack_file=project.root / "stacks" / f"Pulumi.{stack}.yaml")
+        self._project, self._name, self._say = project, stack, say
+        self._variables = dict(variables or {})
+        self._presses = 0
+        try:
+            self._command = Command()
+        except InvalidVersionError as error:
+            raise FlexserveError("the pulumi on PATH does not fit", why=str(error), way_out="run `make setup`") from error
+        self._command.command = pulumi()
+
+    def preview(self) -> Changes:
+        """What `up` would do."""
+        return self._run("preview", lambda stack, **kw: stack.preview(**kw))
+
+    def up(self) -> Changes:
+        """Create or update."""
+        return self._run("up", lambda stack, **kw: stack.up(suppress_outputs=True, show_secrets=False, **kw))
+
+    def destroy(self) -> Changes:
+        """Refresh, then delete everything in the state."""
+        return self._run("destroy", lambda stack, **kw: stack.destroy(refresh=True, show_secrets=False, **kw))
+
+    def _run(self, name: str, call: Callable[..., Any]) -> Changes:
+        events = Events(self._say)
+        path = _log_file(self._project.logs, self._name, name)
+        with path.open("w", encoding="utf-8") as log, self._interruptible():
+
+            def keep(line: str) -> None:
+                log.write(f"{line}\n")
+                log.flush()
+
+            try:
+                stack = auto.Stack.create_or_select(self._name, self._workspace())
+                call(stack, color="never", on_event=events, on_output=keep, on_error=keep)
+            except ConcurrentUpdateError as error:
+                raise FlexserveError(
+                    f"another command works on {self._name}",
+                    why=_last(str(error)),
+                    way_out=f"wait for it; if it was killed: pulumi cancel -s {self._name}",
+                ) from error
+            except auto.CommandError as error:
+                keep(str(error))
+                self._interrupted(error)
+                raise EngineFailed(f"pulumi {name} failed", diagnostics=_diagnostics(events, error), log=str(path)) from error
+        self._interrupted(None)
+        return events.changes
+
+    def _workspace(self) -> auto.LocalWorkspace:
+        variables = {"PULUMI_SKIP_UPDATE_CHECK": "true", **self._variables}
+        return auto.LocalWorkspace(work_dir=str(self._project.root), env_vars=variables, pulumi_command=self._command)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """While the engine runs: the first signal asks it to finish and record, the second ends it."""
+        self._presses = 0
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals can only be taken in the main thread
+            return
+        before = {number: signal.signal(number, self._signal) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._presses += 1
+        if self._presses == 1:
+            self._say("waits until the engine has finished and recorded what it is doing; once more ends it at once")
+        self._command.send(signal.SIGINT if self._presses == 1 else signal.SIGTERM)
+
+    def _interrupted(self, error: BaseException | None) -> None:
+        """Raise `Interrupted` when a signal came, whatever the engine ended with."""
+        if not self._presses:
+            return
+        if self._presses == 1:
+            what = "interrupted; the engine finished what it was doing and recorded it"
+            raise Interrupted(
+                what, way_out=f"flexserve up -s {self._name} goes on, flexserve down -s {self._name} deletes it"
+            ) from error
+        raise Interrupted(
+            "interrupted twice; the engine was ended in the middle",
+            why="what it was creating may exist and bill without being recorded",
+            way_out=f"flexserve down -s {self._name} finds it by its id and deletes it",
+        ) from error
+
+
+def _diagnostics(events: Events, error: auto.CommandError) -> tuple[str, ...]:
+    return tuple(events.errors) or (_last(str(error)),)
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip() and line.strip() != "stdout:"]
+    return lines[-1] if lines else ""
+
+
+def _log_file(folder: Path, stack: str, name: str) -> Path:
+    """A new file; the oldest of that stack are removed."""
+    old = sorted(folder.glob(f"{stack}-*.log"))
+    for path in old[: max(0, len(old) - KEPT_LOGS + 1)]:
+        path.unlink(missing_ok=True)
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return folder / f"{stack}-{stamp}-{os.getpid()}-{name}.log"

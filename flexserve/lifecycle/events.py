@@ -1,0 +1,77 @@
+"""Reads the engine's events: what to show, which errors there were, what changed. Its printed text is never parsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flexserve.lifecycle.parts import Changes
+
+if TYPE_CHECKING:
+    from pulumi.automation.events import EngineEvent, StepEventMetadata
+
+_COLOUR = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
+_DOING = {  # operation -> (while it happens, in a preview)
+    "create": ("creating", "would create"),
+    "update": ("updating", "would update"),
+    "delete": ("deleting", "would delete"),
+    "replace": ("replacing", "would replace"),
+    "create-replacement": ("creating the new", "would create the new"),
+    "delete-replaced": ("deleting the old", "would delete the old"),
+}
+_QUIET = frozenset({"pulumi:pulumi:Stack"})
+
+
+class Events:
+    """Folds the events of one run. `show` gets lines for people as they happen."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._started: dict[str, int] = {}
+        self.changes = Changes()
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
+
+    def __call__(self, event: EngineEvent) -> None:
+        """One event. Called in a thread of the Automation API."""
+        if event.resource_pre_event:
+            self._pre(event.resource_pre_event.metadata, event.timestamp, bool(event.resource_pre_event.planning))
+        elif event.res_outputs_event and not event.res_outputs_event.planning:
+            self._done(event.res_outputs_event.metadata, event.timestamp)
+        elif event.diagnostic_event:
+            self._diagnostic(event.diagnostic_event.severity, event.diagnostic_event.message)
+        elif event.summary_event:
+            counts = {str(getattr(op, "value", op)): n for op, n in event.summary_event.resource_changes.items()}
+            self.changes = Changes(counts)
+
+    def _pre(self, step: StepEventMetadata, at: int, planning: bool) -> None:
+        operation = str(getattr(step.op, "value", step.op))
+        if operation in _DOING and step.type not in _QUIET:
+            self._started[step.urn] = at
+            self._show(f"{_DOING[operation][planning]} {title(step)}")
+
+    def _done(self, step: StepEventMetadata, at: int) -> None:
+        started = self._started.pop(step.urn, None)
+        if started is not None and at - started >= 5:
+            self._show(f"  {title(step)} took {at - started} s")
+
+    def _diagnostic(self, severity: str, message: str) -> None:
+        """Errors have severity `error`; `info#err` is the program's stderr, mostly a traceback."""
+        text = plain(message)
+        if severity == "error" and text and text not in self.errors:
+            self.errors.append(text)
+        elif severity == "warning" and text and text not in self.warnings:
+            self.warnings.append(text)
+            self._show(f"warning: {text}")
+
+
+def title(step: StepEventMetadata) -> str:
+    """`compute/instance serve` of a step's URN and type."""
+    kind = step.type.partition(":")[2].rpartition(":")[0] or step.type
+    return f"{kind} {step.urn.rpartition('::')[2]}"
+
+
+def plain(message: str) -> str:
+    """A message without the engine's colour marks."""
+    return _COLOUR.sub("", message).strip()

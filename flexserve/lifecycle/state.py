@@ -1,0 +1,150 @@
+"""Where a deployment stands, from what the state, the cloud and the machine say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+
+from infra.targets.protocol import DeploymentRef, Failure, Machine, QueueEntry, State
+from startup.phases import BootStatus, Phase
+
+STOPPED = frozenset({"stopped", "stopping", "terminated", "suspended", "suspending", "shutting-down"})
+GONE = frozenset({State.EXPIRED, State.RECLAIMED})
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look: the state's reference, the machine, its last report, and the cloud's time."""
+
+    ref: DeploymentRef | None
+    now: datetime
+    machine: Machine | None = None
+    boot: BootStatus | None = None
+    failure: Failure | None = None
+    queued: QueueEntry | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """The `status` document of the contract. Money is in US dollars, of the parts whose price is known."""
+
+    stack: str
+    state: State
+    phase: str = ""
+    cause: str = ""
+    expires_at: datetime | None = None
+    seconds_left: int | None = None
+    cost_so_far: float | None = None
+    price_per_hour: float | None = None
+    zone: str = ""
+    id: str = ""
+    running: str = ""
+    wanted: str = ""
+    phases: tuple[Phase, ...] = ()
+
+    @property
+    def current(self) -> bool:
+        """Whether the machine runs the script that was asked for."""
+        return not self.wanted or self.running == self.wanted
+
+    def as_dict(self, *, boot: bool = False) -> dict[str, object]:
+        """The document; `boot` adds the timeline."""
+        return {
+            "stack": self.stack,
+            "state": str(self.state),
+            "phase": self.phase,
+            "cause": self.cause,
+            "expires_at": self.expires_at.isoformat() if self.expires_at else None,
+            "seconds_left": self.seconds_left,
+            "cost_so_far": self.cost_so_far,
+            "price_per_hour": self.price_per_hour,
+            "zone": self.zone,
+            "id": self.id,
+            "script": {"running": self.running, "wanted": self.wanted},
+            **({"phases": [{**asdict(p), "needs": list(p.needs)} for p in self.phases]} if boot else {}),
+        }
+
+
+def describe(stack: str, seen: Seen) -> Status:
+    """The deployment's state. A machine that is gone after its window is *expired*, before it *reclaimed*; both are normal."""
+    ref, machine, boot = seen.ref, seen.machine, seen.boot
+    if ref is None:
+        return Status(stack, State.ABSENT)
+    outputs = ref.outputs
+    expires = (machine.expires_at if machine else None) or time_of(outputs.get("expires_at"))
+    state, cause = _state(seen, expires)
+    lives = state not in (*GONE, State.ABSENT, State.FAILED) or machine is not None
+    return Status(
+        stack,
+        state,
+        phase=(boot.phase if boot else "") or (machine.cloud_state.lower() if machine and state is State.CREATED else ""),
+        cause=cause,
+        expires_at=expires,
+        seconds_left=max(0, int((expires - seen.now).total_seconds())) if expires and lives else None if not expires else 0,
+        cost_so_far=_cost(seen, expires, state),
+        price_per_hour=number(outputs.get("price_per_hour")),
+        zone=machine.where if machine else str(outputs.get("zone", "")),
+        id=ref.id,
+        running=boot.script if boot else "",
+        wanted=str(outputs.get("script_sha256", "")),
+        phases=boot.phases if boot else (),
+    )
+
+
+def _state(seen: Seen, expires: datetime | None) -> tuple[State, str]:
+    machine, boot = seen.machine, seen.boot
+    over = expires is not None and seen.now >= expires
+    if machine is None:
+        return _without_machine(seen, expires, over)
+    if machine.cloud_state.lower() in STOPPED:
+        if over:
+            return State.EXPIRED, "the window closed; the cloud is deleting the machine"
+        return State.STOPPED, f"the machine is {machine.cloud_state}"
+    if machine.cloud_state.lower() == "pending":
+        return State.QUEUED, "the request waits for capacity"
+    if boot is None:
+        return State.CREATED, ""
+    known = {"serving": State.SERVING, "failed": State.FAILED, "reclaimed": State.RECLAIMED}
+    return known.get(boot.state, State.CREATED), boot.cause
+
+
+def _without_machine(seen: Seen, expires: datetime | None, over: bool) -> tuple[State, str]:
+    if seen.queued is not None:
+        return State.QUEUED, f"{seen.queued.name} is {seen.queued.state} since {seen.queued.since.isoformat()}"
+    created = bool(seen.ref and seen.ref.outputs.get("instance"))
+    if over and created:
+        return State.EXPIRED, "the window closed and the cloud deleted the machine"
+    if seen.failure is not None:
+        return State.FAILED, f"the last create failed in {seen.failure.where}: {seen.failure.code} {seen.failure.message}".rstrip()
+    if created:
+        left = f" {int((expires - seen.now).total_seconds())} s before its window closed" if expires else ""
+        return State.RECLAIMED, f"the machine is gone{left}: the cloud took it back, or somebody deleted it"
+    return State.ABSENT, ""
+
+
+def _cost(seen: Seen, expires: datetime | None, state: State) -> float | None:
+    """Dollars from create to now, or to the window's end. None when the price or the start is unknown."""
+    outputs: Mapping[str, object] = seen.ref.outputs if seen.ref else {}
+    price, window = number(outputs.get("price_per_hour")), number(outputs.get("window_s"))
+    started = seen.machine.created_at if seen.machine else None
+    if started is None and expires is not None and window is not None:
+        started = expires - timedelta(seconds=window)
+    if price is None or started is None or state is State.ABSENT:
+        return None
+    end = min(seen.now, expires) if expires else seen.now
+    return round(max(0.0, (end - started).total_seconds()) / 3600 * price, 4)
+
+
+def time_of(value: object) -> datetime | None:
+    """An RFC 3339 time of the outputs, UTC; None when it is not one."""
+    try:
+        at = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def number(value: object) -> float | None:
+    """A number of the outputs; None when it is not one."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,138 @@
+"""`up`: one attempt in one place, then waiting until it serves. Failing over to the next place is a loop around `attempt`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flexserve.checks.nonce import Answer
+from flexserve.lifecycle.classify import classify
+from flexserve.lifecycle.look import look
+from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
+from flexserve.lifecycle.state import Status, describe
+from flexserve.lifecycle.wait import until_serving
+from infra.targets.protocol import DeploymentRef, LiveTarget, Machine
+from verdict.errors import FlexserveError, Interrupted
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the plan promised, to be read back: how the machine is provisioned (in the catalog's words)."""
+
+    provisioning: str
+    timeout_s: float
+    wait: bool = True
+
+
+@dataclass(frozen=True)
+class Served:
+    """How it ended. `answer` is None when nobody waited for it."""
+
+    status: Status
+    changes: Changes
+    answer: Answer | None
+    already: bool = False
+
+
+class WrongMachine(FlexserveError):
+    """The cloud made another kind of machine than was asked for."""
+
+    kind = "wrong-machine"
+
+
+def up(
+    parts: Parts,
+    wanted: Wanted,
+    *,
+    consent: Callable[[Changes | None], None],
+    report: Callable[[Status], None],
+    say: Callable[[str], None],
+) -> Served:
+    """Create or change the stack and wait. `consent` raises when the operator says no; None means that nothing exists yet."""
+    machine = _existing(parts)
+    changes: Changes | None = None
+    engine = parts.engine()
+    if machine is not None:
+        say(f"{machine.name} exists; looking at what would change")
+        changes = _classified(parts, engine.preview)
+        if changes.total == 0:
+            return _finish(parts, wanted, changes, report, say, already=True)
+    consent(changes)
+    return _finish(parts, wanted, attempt(parts), report, say)
+
+
+def attempt(parts: Parts) -> Changes:
+    """One run of the engine, in the place that the program chose. Raises `NoCapacity`, `NoAccess`, `TimedOut`, … of the cloud."""
+    return _classified(parts, parts.engine().up)
+
+
+def _existing(parts: Parts) -> Machine | None:
+    ref = parts.read()
+    return parts.live(ref).find(ref) if ref is not None else None
+
+
+def _classified(parts: Parts, run: Callable[[], Changes]) -> Changes:
+    try:
+        return run()
+    except EngineFailed as error:
+        ref = parts.read()
+        found = classify(error, parts.live(ref), ref)
+        if found is error:
+            raise
+        if not found.way_out and error.log:
+            found.way_out = f"the full log is {error.log}"
+        raise found from error
+
+
+def _finish(
+    parts: Parts,
+    wanted: Wanted,
+    changes: Changes,
+    report: Callable[[Status], None],
+    say: Callable[[str], None],
+    *,
+    already: bool = False,
+) -> Served:
+    """Read back what was created; wait for it."""
+    ref = parts.read()
+    if ref is None:
+        raise FlexserveError("the engine ended well, but the stack has no id among its outputs", way_out="report this as a defect")
+    live = parts.live(ref)
+    seen = look(live, ref)
+    if seen.machine is not None:
+        check_provisioning(parts.stack, seen.machine, wanted.provisioning, say)
+    if not wanted.wait:
+        return Served(describe(parts.stack, seen), changes, None, already)
+    try:
+        status, answer = until_serving(parts, live, ref, timeout_s=wanted.timeout_s, report=report)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            "stopped waiting; the machine goes on booting and bills",
+            way_out=f"flexserve status -s {parts.stack} --wait goes on, flexserve down -s {parts.stack} ends it",
+        ) from stop
+    return Served(status, changes, answer, already)
+
+
+def check_provisioning(stack: str, machine: Machine, wanted: str, say: Callable[[str], None]) -> None:
+    """Fail loudly when the cloud gave another kind of machine than the plan's price is for.
+
+    An older provider drops FLEX_START in silence, and the machine bills at the standard rate without an end
+    (terraform-provider-google issue 24172).
+    """
+    if not machine.provisioning:
+        say(f"warning: the cloud does not say how {machine.name} was provisioned; {wanted} was asked for")
+        return
+    if machine.provisioning.lower().replace("-", "_") != wanted:
+        raise WrongMachine(
+            f"{machine.name} is {machine.provisioning}, not {wanted}: it bills at another price than planned, maybe without an end",
+            why="the provider that made it does not know this kind of provisioning",
+            way_out=f"flexserve down -s {stack} at once, then `make setup` for the pinned provider",
+        )
+
+
+def reference(parts: Parts) -> tuple[DeploymentRef, LiveTarget]:
+    """The deployment that the state knows. Raises when there is none."""
+    ref = parts.read()
+    if ref is None:
+        raise FlexserveError(f"{parts.stack} is not up", way_out=f"flexserve up -s {parts.stack}")
+    return ref, parts.live(ref)

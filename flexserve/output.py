@@ -1,0 +1,99 @@
+"""Where a command's words go: one JSON document or plain text on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from verdict.errors import FlexserveError
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+@dataclass
+class Output:
+    """What a command prints through. `as_json`: stdout gets one document and no text."""
+
+    as_json: bool = False
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+    _line_open: bool = False
+
+    def result(self, document: Mapping[str, object], text: str) -> None:
+        """The command's result: the document for programs, the text for people."""
+        self.clear()
+        print(dump(document) if self.as_json else text, file=self.out, flush=True)
+
+    def text(self, text: str, end: str = "\n") -> None:
+        """Raw text on stdout (a script, a log)."""
+        print(text, end=end, file=self.out, flush=True)
+
+    def say(self, text: str) -> None:
+        """A line of progress or a remark, on stderr."""
+        self.clear()
+        print(text, file=self.err, flush=True)
+
+    def live(self, text: str) -> None:
+        """A line that the next one replaces; only on a terminal, nothing elsewhere."""
+        if self.interactive:
+            width = _width(self.err)
+            print(f"\r\033[K{text[: width - 1]}", end="", file=self.err, flush=True)
+            self._line_open = True
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        if self._line_open:
+            print("\r\033[K", end="", file=self.err, flush=True)
+            self._line_open = False
+
+    @property
+    def interactive(self) -> bool:
+        """Whether stderr is a terminal that can replace a line."""
+        return self.err.isatty() and os.environ.get("TERM") != "dumb"
+
+    def style(self, text: str, name: str, stream: TextIO | None = None) -> str:
+        """Coloured on a terminal, unless NO_COLOR is set (no-color.org)."""
+        stream = stream or self.out
+        if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            return text
+        return f"\033[{_STYLES[name]}m{text}\033[0m"
+
+    def error(self, error: FlexserveError) -> None:
+        """The one place where an error is printed: a sentence on stderr, or its JSON document on stdout."""
+        self.clear()
+        if self.as_json:
+            print(dump(error.as_dict()), file=self.out, flush=True)
+        else:
+            print(f"{self.style('error:', 'red', self.err)} {error}", file=self.err, flush=True)
+
+
+def dump(document: Mapping[str, object]) -> str:
+    """JSON as every `--json` prints it."""
+    return json.dumps(document, indent=2, ensure_ascii=False, default=str)
+
+
+def canonical(document: Mapping[str, object]) -> str:
+    """The same bytes for the same content: sorted keys, one line a key, a final newline is the caller's."""
+    return json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> str:
+    """Columns aligned by their widest cell; the last one is not padded."""
+    widths = [max((len(row[i]) for row in rows if i < len(row) - 1), default=0) for i in range(max(map(len, rows), default=0))]
+    return "\n".join(gap.join(cell.ljust(widths[i]) for i, cell in enumerate(row)).rstrip() for row in rows)
+
+
+def dollars(amount: float | None, unit: str = "") -> str:
+    """`$1.355/h`, or `unknown`."""
+    return "unknown" if amount is None else f"${amount:,.4f}".rstrip("0").rstrip(".") + unit
+
+
+def _width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 80

@@ -1,0 +1,152 @@
+"""The project that a command works on: its root, its stacks, Pulumi, and what the state says.
+
+State is read with `pulumi stack output` and `pulumi stack export` (0.2 s each), never through the Automation API.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from verdict.errors import BadConfig, FlexserveError, NoAccess
+
+_NAME = re.compile(r"^name:\s*['\"]?flexserve['\"]?\s*(#.*)?$", re.MULTILINE)
+_PREFIX, _SUFFIX = "Pulumi.", ".yaml"
+_NO_STACK = re.compile(r"no stack named")
+_NO_LOGIN = re.compile(r"PULUMI_ACCESS_TOKEN must be set|log ?in|no credentials", re.IGNORECASE)
+_PASSPHRASE = re.compile(r"passphrase must be set|incorrect passphrase", re.IGNORECASE)
+STASH = "pulumi:index:Stash"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A checkout (or a rehearsal's private copy of one)."""
+
+    root: Path
+
+    @property
+    def stacks(self) -> list[str]:
+        """Names of the stack files."""
+        return sorted(p.name[len(_PREFIX) : -len(_SUFFIX)] for p in (self.root / "stacks").glob(f"{_PREFIX}*{_SUFFIX}"))
+
+    @property
+    def logs(self) -> Path:
+        """Where the engine's full logs are kept; made on demand."""
+        folder = self.root / ".flexserve" / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def outputs(self, stack: str) -> dict[str, object] | None:
+        """The stack's outputs; empty when nothing was exported, None when the backend has no such stack."""
+        return self._read(stack, "output", "--json")
+
+    def stashed(self, stack: str) -> dict[str, object]:
+        """What the program keeps in the state from the first create on, also when that create failed; empty without a stack."""
+        deployment = (self._read(stack, "export") or {}).get("deployment")
+        resources = deployment.get("resources") if isinstance(deployment, Mapping) else None
+        kept: dict[str, object] = {}
+        for resource in resources if isinstance(resources, list) else ():
+            if isinstance(resource, Mapping) and resource.get("type") == STASH:
+                held = resource.get("outputs") or {}
+                value = held.get("input") or held.get("output")
+                if isinstance(value, Mapping):
+                    kept.update(value)
+        return kept
+
+    def _read(self, stack: str, *command: str) -> dict[str, object] | None:
+        argv = [pulumi(), "stack", *command, "--stack", stack, "--non-interactive"]
+        done = subprocess.run(argv, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            value = json.loads(done.stdout or "{}")
+            return value if isinstance(value, dict) else {}
+        text = done.stderr.strip()
+        if _NO_STACK.search(text):
+            return None
+        raise read_error(text)
+
+
+def read_error(text: str) -> FlexserveError:
+    """What Pulumi's refusal to read its state means."""
+    why = text.splitlines()[-1] if text else "it printed nothing"
+    if _PASSPHRASE.search(text):
+        return NoAccess("Pulumi's state needs its passphrase", why=why, way_out=PASSPHRASE_RULE)
+    if _NO_LOGIN.search(text):
+        return NoAccess("Pulumi is not logged in to a backend", why=why, way_out=BACKEND_RULE)
+    return FlexserveError("Pulumi could not read the stack's state", why=why, way_out="run the same with pulumi stack -s STACK")
+
+
+BACKEND_RULE = (
+    "choose where the state is kept: `pulumi login` (Pulumi Cloud), `pulumi login gs://BUCKET`, "
+    "or PULUMI_BACKEND_URL=file:///some/folder"
+)
+PASSPHRASE_RULE = (
+    "outside Pulumi Cloud the state's secrets are locked by a passphrase: set PULUMI_CONFIG_PASSPHRASE "
+    "(empty counts, unset does not) or PULUMI_CONFIG_PASSPHRASE_FILE, the same one each time"
+)
+
+
+def find(start: Path | None = None) -> Project:
+    """The project at or above `start` (the working folder). Raises `BadConfig` outside of one."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        file = folder / "Pulumi.yaml"
+        if file.is_file() and _NAME.search(file.read_text(encoding="utf-8", errors="replace")):
+            return Project(folder)
+    raise BadConfig(
+        "this is not a flexserve project",
+        why=f"no Pulumi.yaml named flexserve in {here} or above",
+        way_out="change into the checkout and try again",
+    )
+
+
+def pulumi() -> str:
+    """The pulumi binary on PATH. Raises `FlexserveError` with the way out."""
+    found = shutil.which("pulumi", path=environment()["PATH"])
+    if found is None:
+        raise FlexserveError("pulumi is not on PATH", way_out="run `make setup`, or install it from pulumi.com/docs/install")
+    return found
+
+
+def environment() -> dict[str, str]:
+    """What the engine is started with: this Python's own folder first on PATH, so that its language host finds our packages."""
+    own = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath)
+    parts = [own, *(p for p in path.split(os.pathsep) if p != own)]
+    return {**os.environ, "PATH": os.pathsep.join(parts), "PULUMI_SKIP_UPDATE_CHECK": "true"}
+
+
+def check_backend(*, stack_file: Path | None = None, home: Path | None = None) -> None:
+    """Say how to choose a backend and a passphrase, before the engine's own, longer words. Raises `NoAccess`."""
+    backend = os.environ.get("PULUMI_BACKEND_URL") or _login(home or Path(os.environ.get("PULUMI_HOME", "~/.pulumi")).expanduser())
+    if not backend and not os.environ.get("PULUMI_ACCESS_TOKEN"):
+        raise NoAccess("Pulumi has no backend to keep the state in", way_out=BACKEND_RULE)
+    cloud = not backend or backend.startswith("https://")
+    passphrase = {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys()
+    if not cloud and not passphrase and not _other_provider(stack_file):
+        raise NoAccess("Pulumi's state needs a passphrase", why=f"the backend is {backend}", way_out=PASSPHRASE_RULE)
+
+
+def _other_provider(stack_file: Path | None) -> bool:
+    """Whether the stack's secrets are locked by something else than a passphrase (a cloud's key)."""
+    try:
+        text = stack_file.read_text(encoding="utf-8") if stack_file else ""
+    except OSError:
+        return False
+    found = re.search(r"^secretsprovider:\s*(\S+)", text, re.MULTILINE)
+    return found is not None and found.group(1) not in ("passphrase", "default")
+
+
+def _login(home: Path) -> str:
+    """The backend that `pulumi login` recorded, or nothing."""
+    try:
+        document = json.loads((home / "credentials.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(document.get("current") or "") if isinstance(document, dict) else ""

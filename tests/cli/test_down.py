@@ -1,0 +1,107 @@
+"""`down` with a fake engine and cloud: the engine's word is not taken for it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from flexserve.commands.down import page
+from flexserve.lifecycle.down import Gone, down
+from flexserve.lifecycle.parts import Changes, EngineFailed
+from infra.targets.protocol import Billable
+from tests.cli.fakes import World
+
+VM = Billable("instance", "fs-1", "europe-west4-a", 1.35)
+DISK = Billable("disk", "fs-1-boot", "europe-west4-a", 0.02)
+CACHE = Billable("disk", "cache", "europe-west4-a", 0.01, kept="weights for the next boot")
+
+
+def run(world: World, *, purge: bool = False, tokens: int | None = None) -> Gone:
+    return down(world.parts(), purge=purge, say=lambda line: None, tokens=lambda ref: tokens)
+
+
+def test_all_gone():
+    gone = run(World().lives())
+    document = gone.as_dict()
+    assert document["deleted"] == [{"by": "engine", "count": 12}]
+    assert document["kept"] == document["left_behind"] == []
+
+
+def test_what_the_engine_reports_deleted_and_is_still_there_is_deleted_by_id():
+    """A delete whose operation ends in an error is reported as deleted."""
+    world = World().lives()
+    world.live.things = [VM]
+    gone = run(world)
+    assert world.live.deleted == ["fs-1"] and gone.left_behind == ()
+    assert gone.as_dict()["deleted"][1]["name"] == "fs-1"
+    assert "deleted by id, the engine had left it: instance fs-1" in page(gone)
+
+
+def test_what_will_not_go_is_named_with_its_price():
+    world = World().lives()
+    world.live.things, world.live.undeletable = [VM, DISK], {"fs-1-boot"}
+    gone = run(world)
+    assert [b["name"] for b in gone.as_dict()["left_behind"]] == ["fs-1-boot"]
+    assert "LEFT BEHIND, still bills: disk fs-1-boot in europe-west4-a, $0.02/h" in page(gone)
+
+
+def test_an_engine_that_fails_does_not_save_the_machine():
+    def breaks(world: World) -> Changes:
+        raise EngineFailed("pulumi destroy failed", diagnostics=("404",))
+
+    world = World(destroys=breaks).lives()
+    world.live.things = [VM]
+    gone = run(world)
+    assert world.live.deleted == ["fs-1"] and isinstance(gone.engine_error, EngineFailed)
+
+
+def test_kept_on_purpose_is_listed_and_purged():
+    world = World().lives()
+    world.live.things = [CACHE]
+    kept = run(world).as_dict()["kept"]
+    assert kept == [
+        {
+            "kind": "disk",
+            "name": "cache",
+            "where": "europe-west4-a",
+            "price_per_hour": 0.01,
+            "price_per_month": 7.3,
+            "why": CACHE.kept,
+        }
+    ]
+    world = World().lives()
+    world.live.things = [CACHE]
+    assert run(world, purge=True).kept == () and world.live.deleted == ["cache"]
+
+
+def test_an_expired_deployment_is_a_clean_down():
+    world = World().lives()
+    world.live.machine, world.live.passed = None, timedelta(hours=9)
+    gone = run(world)
+    assert world.calls == ["destroy"] and gone.left_behind == ()
+    assert gone.receipt.seconds == 14400 and gone.receipt.cost == 6.0
+
+
+@pytest.mark.parametrize(("exists", "calls"), [(False, []), (True, ["destroy"])])
+def test_a_stack_without_a_deployment(exists, calls):
+    world = World(exists=exists, destroys=lambda w: Changes())
+    gone = run(world)
+    assert world.calls == calls and gone.receipt is None
+    assert "nothing was there" in page(gone)
+
+
+def test_receipt():
+    world = World().lives()
+    world.live.passed = timedelta(hours=2)
+    receipt = run(world, tokens=3_000_000).as_dict()["receipt"]
+    assert receipt["seconds"] == 7200 and receipt["cost"] == 3.0 and receipt["tokens"] == 3_000_000
+    assert receipt["usd_per_million"] == 1.0
+    assert any("disk: price unknown" in part for part in receipt["parts"])
+
+
+def test_down_twice():
+    world = World().lives()
+    run(world)
+    again = run(world)
+    assert again.as_dict()["left_behind"] == [] and world.calls == ["destroy", "destroy"]

@@ -1,0 +1,236 @@
+"""`up` with a fake engine, cloud, clock and server."""
+
+from __future__ import annotations
+
+import pytest
+
+from flexserve.lifecycle.parts import BootFailed, Changes, EngineFailed
+from flexserve.lifecycle.state import Status
+from flexserve.lifecycle.up import Served, Wanted, WrongMachine, up
+from infra.targets.protocol import Failure, State
+from tests.cli.fakes import NEW, World, boot, created, failed_boot, fails, machine
+from verdict.errors import FlexserveError, Gone, Interrupted, NoAccess, NoCapacity, Refused, TimedOut
+from verdict.exit_codes import ExitCode
+
+STOCK_OUT = Failure("ZONE_RESOURCE_POOL_EXHAUSTED", "no more", "europe-west4-a")
+
+
+def run(
+    world: World, *, wait: bool = True, timeout_s: float = 1800, consent=lambda changes: None
+) -> tuple[Served, list[Status], list[str]]:
+    seen: list[Status] = []
+    said: list[str] = []
+    served = up(world.parts(), Wanted("flex_start", timeout_s, wait), consent=consent, report=seen.append, say=said.append)
+    return served, seen, said
+
+
+def test_created_is_not_serving_until_the_nonce_comes_back():
+    world = World()
+    served, seen, _ = run(world)
+    assert [s.state for s in seen] == [State.CREATED, State.CREATED, State.SERVING]
+    assert world.calls == ["up", "ask"] and served.answer.ok and served.status.state is State.SERVING
+
+
+def test_health_without_an_answer_is_not_serving():
+    """The machine says serving, the chat completion fails at first: R13."""
+    world = World(answers=[FlexserveError("the server answered 500"), "something else", "here: nonce1"])
+    served, _, _ = run(world)
+    assert world.calls == ["up", "ask", "ask", "ask"] and served.answer.ok
+
+
+def test_the_question_comes_before_the_engine():
+    world, asked = World(), []
+
+    def no(changes):
+        asked.append((changes, list(world.calls)))
+        raise FlexserveError("not confirmed")
+
+    with pytest.raises(FlexserveError, match="not confirmed"):
+        run(world, consent=no)
+    assert asked == [(None, [])] and world.calls == []
+
+
+def test_no_wait_asks_nobody():
+    world = World()
+    served, seen, _ = run(world, wait=False)
+    assert served.answer is None and seen == [] and world.calls == ["up"] and served.status.state is State.CREATED
+
+
+def test_already_serving_and_unchanged_is_said_without_a_question():
+    def never(changes):
+        raise AssertionError("asked")
+
+    world = World(previewed=Changes({"same": 12})).lives()
+    served, _, _ = run(world, consent=never)
+    assert served.already and world.calls == ["preview", "ask"]
+
+
+def test_a_changed_flag_waits_for_the_wanted_script_and_asks_again():
+    def changed(world: World) -> Changes:
+        world.lives(boot(), script=NEW)  # the old script still serves
+        restart = [lambda: setattr(world.live, "report", boot("booting", script=NEW)), lambda: None]
+        world.clock.on_sleep = [*restart, lambda: setattr(world.live, "report", boot("serving", script=NEW))]
+        return Changes({"update": 1, "same": 11})
+
+    asked = []
+    world = World(previewed=Changes({"update": 1, "same": 11}), ups=changed).lives()
+    served, seen, _ = run(world, consent=asked.append)
+    assert asked == [world.previewed]
+    assert world.calls == ["preview", "up", "ask"]
+    assert [(s.state, s.current) for s in seen] == [
+        (State.SERVING, False),
+        (State.CREATED, True),
+        (State.CREATED, True),
+        (State.SERVING, True),
+    ]
+    assert served.status.running == served.status.wanted == NEW
+
+
+def test_the_old_scripts_failure_does_not_stop_the_new_one():
+    def changed(world: World) -> Changes:
+        world.lives(failed_boot(), script=NEW)
+        world.clock.on_sleep = [lambda: setattr(world.live, "report", boot("serving", script=NEW))]
+        return Changes({"update": 1})
+
+    served, _, _ = run(World(previewed=Changes({"update": 1}), ups=changed).lives(failed_boot()))
+    assert served.answer.ok
+
+
+def test_a_failed_phase_ends_with_its_cause_and_log():
+    def broken(world: World) -> Changes:
+        changes = created(world)
+        world.clock.on_sleep = [lambda: setattr(world.live, "report", failed_boot())]
+        return changes
+
+    with pytest.raises(BootFailed) as caught:
+        run(World(ups=broken))
+    error = caught.value.as_dict()["error"]
+    assert (
+        error["phase"] == "token"
+        and error["cause"] == "secret hf-token is empty"
+        and error["log_tail"] == "last words of the phase"
+    )
+    assert caught.value.exit_code == ExitCode.FAILED and "secret hf-token is empty" in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("up_fails", "error", "code"),
+    [
+        pytest.param(fails("does not say", failure=STOCK_OUT), NoCapacity, 4, id="stock-out known from the cloud's record only"),
+        pytest.param(fails("pool EXHAUSTED"), NoCapacity, 4, id="stock-out in the engine's words"),
+        pytest.param(fails("x", failure=Failure("QUOTA_EXCEEDED", "", "z")), NoAccess, 5, id="quota"),
+        pytest.param(fails("timeout while waiting for state"), TimedOut, 6, id="timeout"),
+        pytest.param(
+            fails("timeout while waiting", failure=STOCK_OUT), TimedOut, 6, id="the engine's words before an older record"
+        ),
+        pytest.param(fails("something new", known=False), EngineFailed, 1, id="unknown"),
+        pytest.param(fails("refused by rule kept\n  why: it lives\n  way out: --replace"), Refused, 3, id="the program's refusal"),
+    ],
+)
+def test_a_failed_engine_is_classified(up_fails, error, code):
+    with pytest.raises(error) as caught:
+        run(World(ups=up_fails))
+    assert int(caught.value.exit_code) == code
+    if error is not Refused:
+        assert "kept.log" in caught.value.way_out
+
+
+def test_a_refusal_of_the_program_keeps_its_words():
+    with pytest.raises(Refused) as caught:
+        run(World(ups=fails("error: refused by rule kept-zone\n  why: it lives\n  way out: use --replace")))
+    assert caught.value.as_dict() == {"refused": {"rule": "kept-zone", "why": "it lives", "way_out": "use --replace"}}
+
+
+def test_a_standard_machine_is_refused_loudly():
+    def standard(world: World) -> Changes:
+        changes = created(world)
+        world.live.machine = machine(provisioning="standard")
+        return changes
+
+    with pytest.raises(WrongMachine, match="is standard, not flex_start") as caught:
+        run(World(ups=standard))
+    assert "flexserve down" in caught.value.way_out and caught.value.exit_code == ExitCode.FAILED
+
+
+def test_an_unknown_provisioning_is_said():
+    def silent(world: World) -> Changes:
+        changes = created(world)
+        world.live.machine = machine(provisioning="")
+        return changes
+
+    assert any("does not say how" in line for line in run(World(ups=silent))[2])
+
+
+def test_it_expires_while_one_waits():
+    def gone(world: World) -> Changes:
+        changes = created(world)
+
+        def close() -> None:
+            world.live.machine, world.live.clock.at = None, 14400.0
+
+        world.clock.on_sleep = [close]
+        return changes
+
+    with pytest.raises(Gone, match="expired") as caught:
+        run(World(ups=gone), timeout_s=1e6)
+    assert int(caught.value.exit_code) == 8
+
+
+def test_it_is_reclaimed_while_one_waits():
+    def gone(world: World) -> Changes:
+        changes = created(world)
+        world.clock.on_sleep = [lambda: setattr(world.live, "machine", None)]
+        return changes
+
+    with pytest.raises(Gone, match="reclaimed"):
+        run(World(ups=gone))
+
+
+def test_no_report_in_ten_minutes_is_a_failure_of_its_own():
+    def mute(world: World) -> Changes:
+        changes = created(world)
+        world.clock.on_sleep = []
+        return changes
+
+    with pytest.raises(TimedOut, match="has reported nothing for 10m"):
+        run(World(ups=mute))
+
+
+def test_the_limit_names_phase_and_trouble():
+    def slow(world: World) -> Changes:
+        changes = created(world)
+        world.clock.on_sleep = [lambda: setattr(world.live, "report", boot("booting", phase="compile"))]
+        return changes
+
+    with pytest.raises(TimedOut, match="does not serve after 2m; it is created, phase compile"):
+        run(World(ups=slow), timeout_s=120)
+
+
+def test_a_late_tunnel_grant_is_waited_for_and_a_missing_one_is_not():
+    world = World(answers=[NoAccess("not yet"), NoAccess("not yet"), "nonce1"])
+    assert run(world)[0].answer.ok
+    with pytest.raises(NoAccess):
+        run(World(answers=[NoAccess("no permission")] * 1000))
+
+
+def test_ctrl_c_while_waiting_says_what_goes_on():
+    def stopped(world: World) -> Changes:
+        changes = created(world)
+
+        def press() -> None:
+            raise KeyboardInterrupt
+
+        world.clock.on_sleep = [press]
+        return changes
+
+    with pytest.raises(Interrupted, match="goes on booting and bills") as caught:
+        run(World(ups=stopped))
+    assert int(caught.value.exit_code) == 130 and "flexserve down" in caught.value.way_out
+
+
+def test_an_interrupted_engine_stays_interrupted():
+    def interrupted(world: World) -> Changes:
+        raise Interrupted("interrupted; the engine finished")
+
+    with pytest.raises(Interrupted, match="the engine finished"):
+        run(World(ups=interrupted))
