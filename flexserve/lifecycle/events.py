@@ -20,7 +20,7 @@ _DOING = {  # operation -> (while it happens, in a preview)
     "create-replacement": ("creating the new", "would create the new"),
     "delete-replaced": ("deleting the old", "would delete the old"),
 }
-_QUIET = frozenset({"pulumi:pulumi:Stack"})
+_OWN = "pulumi:"  # the engine's own: the stack, default providers, what the program keeps in the state
 
 
 class Events:
@@ -47,7 +47,7 @@ class Events:
 
     def _pre(self, step: StepEventMetadata, at: int, planning: bool) -> None:
         operation = str(getattr(step.op, "value", step.op))
-        if operation in _DOING and step.type not in _QUIET:
+        if operation in _DOING and not step.type.startswith(_OWN):
             self._started[step.urn] = at
             self._show(f"{_DOING[operation][planning]} {title(step)}")
 

@@ -112,7 +112,7 @@ def _state(seen: Seen, expires: datetime | None) -> tuple[State, str]:
 def _without_machine(seen: Seen, expires: datetime | None, over: bool) -> tuple[State, str]:
     if seen.queued is not None:
         return State.QUEUED, f"{seen.queued.name} is {seen.queued.state} since {seen.queued.since.isoformat()}"
-    created = bool(seen.ref and seen.ref.outputs.get("instance"))
+    created = expires is not None  # exported only once the machine was made; a name may be exported without it
     if over and created:
         return State.EXPIRED, "the window closed and the cloud deleted the machine"
     if seen.failure is not None:

@@ -1,0 +1,163 @@
+"""The real engine under `PulumiEngine`: changes, errors, the log, and Ctrl-C once and twice while something is being created."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flexserve.lifecycle.engine import PulumiEngine
+from flexserve.lifecycle.parts import EngineFailed
+from flexserve.project import Project, check_backend, find
+from tests.cli.slow_provider import SlowProvider, serve
+from verdict.errors import Interrupted, NoAccess
+
+PROGRAM = """
+import pulumi
+kept = pulumi.Stash("kept", input={"id": "id1", "started": 5})
+pulumi.CustomResource("slow:index:Thing", "thing", {"size": 1}, pulumi.ResourceOptions(depends_on=[kept]))
+pulumi.export("id", "id1")
+"""
+real_engine = pytest.mark.skipif(shutil.which("pulumi") is None, reason="pulumi is not on PATH; `make setup` puts it there")
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowProvider]:
+    slow = SlowProvider()
+    port, stop = serve(slow)
+    monkeypatch.setenv("PULUMI_DEBUG_PROVIDERS", f"slow:{port}")
+    yield slow
+    slow.release.set()
+    stop()
+
+
+@pytest.fixture
+def small(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    (project / "infra").mkdir()
+    (project / "infra" / "__main__.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "state").mkdir()
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'state'}")
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "test")
+    return find()
+
+
+def engine(project: Project, said: list[str]) -> PulumiEngine:
+    return PulumiEngine(project, "tpu-v6e", said.append)
+
+
+def press(provider: SlowProvider, said: list[str], times: int) -> threading.Thread:
+    """Ctrl-C once a create is running; the second follows when the first has been taken. Then let the create end."""
+
+    def go() -> None:
+        provider.entered.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not any("once more" in line for line in said):
+            threading.Event().wait(0.05)
+        if times == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            provider.release.set()
+
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    return thread
+
+
+@real_engine
+def test_life_of_a_stack(small, provider):
+    provider.release.set()
+    said: list[str] = []
+    assert small.outputs("tpu-v6e") is None
+    run = engine(small, said)
+    assert run.preview().total == 3 and "would create index thing" in said
+    assert small.outputs("tpu-v6e") == {}
+    assert run.up().counts["create"] == 3 and "creating index thing" in said
+    assert small.outputs("tpu-v6e") == {"id": "id1"}
+    assert small.stashed("tpu-v6e") == {"id": "id1", "started": 5}
+    assert run.preview().total == 0
+    assert run.destroy().counts["delete"] >= 2
+    assert small.outputs("tpu-v6e") == {}
+    assert not any("default" in line or "kept" in line for line in said)
+
+
+@real_engine
+def test_a_failed_create_keeps_diagnostics_log_and_id(small, provider):
+    provider.refusal = "the zone has no such thing"
+    provider.release.set()
+    with pytest.raises(EngineFailed) as caught:
+        engine(small, []).up()
+    assert any("the zone has no such thing" in text for text in caught.value.diagnostics)
+    assert "the zone has no such thing" in Path(caught.value.log).read_text(encoding="utf-8")
+    assert small.stashed("tpu-v6e")["id"] == "id1"
+
+
+@real_engine
+def test_the_first_ctrl_c_lets_the_engine_finish_and_record(small, provider):
+    said: list[str] = []
+    thread = press(provider, said, 1)
+    with pytest.raises(Interrupted, match="recorded it"):
+        engine(small, said).up()
+    thread.join(5)
+    state = (small.root.parent / "state").rglob("tpu-v6e.json")
+    assert "slow:index:Thing" in next(state).read_text(encoding="utf-8")
+    provider.release.set()
+    assert engine(small, said).destroy().counts["delete"] >= 2
+
+
+@real_engine
+def test_the_second_ctrl_c_ends_it_and_says_what_may_be_lost(small, provider):
+    said: list[str] = []
+    thread = press(provider, said, 2)
+    with pytest.raises(Interrupted, match="ended in the middle") as caught:
+        engine(small, said).up()
+    thread.join(5)
+    assert "may exist and bill" in caught.value.why and "by its id" in caught.value.way_out
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_no_backend_says_how_to_choose_one(tmp_path, monkeypatch):
+    for name in ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN", "PULUMI_CONFIG_PASSPHRASE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(NoAccess) as caught:
+        check_backend(home=tmp_path)
+    assert "pulumi login" in caught.value.way_out and "PULUMI_BACKEND_URL" in caught.value.way_out
+
+
+@pytest.mark.parametrize(
+    ("backend", "stack_file", "passphrase", "fine"),
+    [
+        ("file:///state", "config: {}\n", None, False),
+        ("gs://bucket", "config: {}\n", None, False),
+        ("gs://bucket", "config: {}\n", "", True),
+        ("gs://bucket", "secretsprovider: gcpkms://key\nconfig: {}\n", None, True),
+        ("gs://bucket", "secretsprovider: passphrase\nconfig: {}\n", None, False),
+        ("https://api.pulumi.com", "config: {}\n", None, True),
+    ],
+)
+def test_the_passphrase_rule(tmp_path, monkeypatch, backend, stack_file, passphrase, fine):
+    monkeypatch.setenv("PULUMI_BACKEND_URL", backend)
+    for name in ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    if passphrase is not None:
+        monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", passphrase)
+    file = tmp_path / "Pulumi.s.yaml"
+    file.write_text(stack_file, encoding="utf-8")
+    if fine:
+        check_backend(stack_file=file, home=tmp_path)
+        return
+    with pytest.raises(NoAccess, match="passphrase") as caught:
+        check_backend(stack_file=file, home=tmp_path)
+    assert "empty counts, unset does not" in caught.value.way_out
+
+
+def test_without_pulumi_the_way_out_is_make_setup(project, monkeypatch, flexserve, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    code, _, err = flexserve("status", "-s", "tpu-v6e")
+    assert code == 1 and "pulumi is not on PATH" in err and "make setup" in err
