@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from catalog.rows import Row
     from infra.plan import Plan
 
 _DECIDING = ("flexserve", "pulumi", "pulumi-gcp", "pulumi-aws")
@@ -29,10 +30,10 @@ def manifest(plan: Plan, root: Path) -> dict[str, object]:
         "target": deployment.target.model_dump(),
         "settings": deployment.common.model_dump(),
         "allowed": list(plan.allowed),
-        "machine": asdict(plan.machine),
-        "accelerator": asdict(plan.accelerator),
-        "model": asdict(plan.model),
-        "image": asdict(plan.image) if plan.image else None,
+        "machine": _row(plan.machine),
+        "accelerator": _row(plan.accelerator),
+        "model": _row(plan.model),
+        "image": _row(plan.image) if plan.image else None,
         "argv": plan.as_dict()["argv"],
         "boot": asdict(plan.boot),
         "script_sha256": rendered.sha256,
@@ -40,6 +41,10 @@ def manifest(plan: Plan, root: Path) -> dict[str, object]:
         "versions": {name: _version(name) for name in _DECIDING},
         "lock_sha256": _hash(root / "requirements.lock"),
     }
+
+
+def _row(row: Row) -> dict[str, object]:
+    return row.model_dump(mode="json")
 
 
 def _version(name: str) -> str | None:

@@ -12,11 +12,11 @@ from flexserve.output import Output
 from flexserve.project import find
 from infra.access import from_output
 from verdict.errors import FlexserveError, Gone
-from verdict.exit_codes import ExitCode
 
 
-def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: bool) -> ExitCode:
-    """Tunnel until Ctrl-C, the end of CMD or of the window (exit 8)."""
+def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: bool) -> int:
+    """Tunnel until Ctrl-C (130), the end of CMD (its own exit code) or of the window (8)."""
+    from flexserve.tunnel.command import Command, Streams
     from flexserve.tunnel.command import run as hand_over
     from flexserve.tunnel.options import Options
 
@@ -38,4 +38,5 @@ def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: b
         return boot.phase if boot else None
 
     options = Options(port=port, expires_at=status.expires_at, expired=expired, boot_phase=boot_phase)
-    return hand_over(from_output(access), options, output, exec_=exec_, on_stdin=on_stdin)
+    command = Command(options, exec=exec_ or "", on_stdin=on_stdin, json=output.as_json)
+    return hand_over(from_output(access), command, Streams(output.out, output.err))

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from flexserve.secret.store import Checked
 from infra.clouds.google import errors
 from infra.clouds.google.session import endpoint, token
-
-from flexserve.secret.store import Checked
 
 if TYPE_CHECKING:
     from google.cloud.secretmanager_v1 import SecretManagerServiceClient
