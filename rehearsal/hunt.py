@@ -1,0 +1,158 @@
+"""Hunts for a secret's value: in files, in what they pack, and in the arguments and environment of processes.
+
+Used by the tests with a sentinel token, always beside a positive control: a second token that was planted in each place.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import io
+import os
+import tarfile
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+CHUNK = 8 << 20
+MAX_PACKED = 256 << 20  # unpacked bytes looked at per packed stream
+GZIP_MAGIC = b"\x1f\x8b\x08"
+
+
+def spellings(token: str) -> tuple[bytes, ...]:
+    """The token as it is, and its base64 forms at the three alignments, without the ends that depend on neighbours."""
+    raw = token.encode()
+    packed = []
+    for pad in range(3):
+        coded = base64.b64encode(b"\0" * pad + raw)
+        start = (pad * 8 + 5) // 6
+        end = len(coded) - 4 if (pad + len(raw)) % 3 else len(coded)
+        packed.append(coded[start:end])
+    return (raw, *packed)
+
+
+def in_bytes(data: bytes, token: str, depth: int = 2) -> bool:
+    """Whether the token is in there: plain, base64, or inside gzip (also base64 of gzip), `depth` levels down."""
+    if any(s in data for s in spellings(token)):
+        return True
+    if depth == 0:
+        return False
+    return any(in_bytes(inner, token, depth - 1) for inner in _unpacked(data))
+
+
+def in_files(folder: Path, token: str) -> list[str]:
+    """Paths below `folder` (or the file itself) that hold the token. Sparse files are read where they have data."""
+    files = [folder] if folder.is_file() else [p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()]
+    return sorted(str(p) for p in files if _in_file(p, token))
+
+
+def _in_file(path: Path, token: str) -> bool:
+    overlap = b""
+    try:
+        for block in _data(path):
+            if in_bytes(overlap + block, token):
+                return True
+            overlap = block[-4096:]
+    except OSError:
+        return False  # a file of a machine that is being written may vanish
+    return False
+
+
+def _data(path: Path) -> Iterator[bytes]:
+    """Blocks of the file's data; the holes of a sparse file are skipped."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= CHUNK:
+            yield file.read()
+            return
+        at = 0
+        while at < size:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+                hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            except OSError:
+                return
+            while at < hole:
+                block = os.pread(file.fileno(), min(CHUNK, hole - at), at)
+                if not block:
+                    return
+                yield block
+                at += len(block)
+
+
+def _unpacked(data: bytes) -> Iterator[bytes]:
+    at = data.find(GZIP_MAGIC)
+    while at >= 0:
+        decoder = zlib.decompressobj(wbits=31)
+        with contextlib.suppress(zlib.error):
+            yield decoder.decompress(data[at:], MAX_PACKED)
+        at = data.find(GZIP_MAGIC, at + 1)
+    for pad in (b"H4sI",):  # base64 of a gzip header
+        at = data.find(pad)
+        while at >= 0:
+            end = at
+            while end < len(data) and (data[end : end + 1].isalnum() or data[end : end + 1] in b"+/=\n"):
+                end += 1
+            with contextlib.suppress(OSError, EOFError, ValueError, zlib.error):
+                yield gzip.decompress(base64.b64decode(data[at:end].replace(b"\n", b"")))
+            at = data.find(pad, at + 1)
+
+
+def in_image_layers(storage: Path, token: str) -> list[str]:
+    """Files of the image layers in a registry's storage that hold the token."""
+    found = []
+    for blob in storage.rglob("data"):
+        packed = blob.read_bytes()
+        if not packed.startswith(GZIP_MAGIC):
+            continue
+        with tarfile.open(fileobj=io.BytesIO(gzip.decompress(packed))) as layer:
+            for member in layer:
+                file = layer.extractfile(member) if member.isfile() else None
+                if file is not None and in_bytes(file.read(), token):
+                    found.append(f"{blob.parent.name[:12]}:{member.name}")
+    return found
+
+
+class ProcessWatch:
+    """Samples the arguments and environments of all processes on this host while the block lasts.
+
+    Our own process and its threads are left out: the rehearsal itself holds the operator's token on purpose.
+    """
+
+    def __init__(self, *tokens: str, every_s: float = 0.05) -> None:
+        self.seen: dict[str, set[str]] = {token: set() for token in tokens}
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="process watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.look()
+            time.sleep(self._every_s)
+
+    def look(self) -> None:
+        """One sample."""
+        own = str(os.getpid())
+        for entry in os.scandir("/proc"):
+            if not entry.name.isdigit() or entry.name == own:
+                continue
+            for part in ("cmdline", "environ"):
+                try:
+                    data = Path(entry.path, part).read_bytes()
+                except OSError:
+                    continue
+                for token, found in self.seen.items():
+                    if token.encode() in data:
+                        found.add(f"{part} of {data.split(bytes(1))[0][:60].decode(errors='replace')}")
