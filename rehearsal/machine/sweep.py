@@ -47,7 +47,7 @@ def cgroups(ident: str) -> None:
         return
     with _locked():
         for base in list(kernel.cgroup_bases()):
-            for path in base.glob(f"{ident}*"):
+            for path in base.glob(f"{ident}*/"):
                 _remove(path)
             with contextlib.suppress(OSError):
                 base.rmdir()
