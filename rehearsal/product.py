@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Product:
         self.say(f"$ {' '.join(show or argv)}")
         started = time.monotonic()
         process = subprocess.Popen(
-            list(argv),
+            _dying_with_us(argv),
             cwd=self.project,
             env=self.environment,
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
@@ -113,8 +110,7 @@ def _drain(stream: IO[str] | None, into: list[str], say: Callable[[str], None] |
             say(line.rstrip("\n"))
 
 
-def _die_with_parent() -> None:
-    """A rehearsal that is killed takes its commands along."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
-        os._exit(137)
+def _dying_with_us(argv: Sequence[str]) -> list[str]:
+    """A rehearsal that is killed takes its commands along. By a wrapper, not between fork and exec: gRPC runs in this process,
+    and its fork handlers abort the child now and then."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *argv] if shutil.which("setpriv") else list(argv)

@@ -109,16 +109,17 @@ class Rehearsal:
     def life(self) -> Verdict:
         """Up, one answer, down. The first command that fails decides the exit code; down is run whatever happened."""
         up = self.step("up", "--yes")
-        if up.returncode == ExitCode.DONE:
-            boot = self.step("status", "--boot")
-            self.verdict.phases = with_held(boot.document.get("phases", []), self.stage.held())
-            self.ask()
-            if not self.verdict.served:
-                self._failed(ExitCode.FAILED, "the tunnel gave no answer with the nonce")
-        else:
+        if up.returncode != ExitCode.DONE:
             self._failed(up.returncode, cause_of(up))
-            boot = self.step("status", "--boot")
-            self.verdict.phases = with_held(boot.document.get("phases", []), self.stage.held())
+        status = self.step("status", "--boot")
+        self.verdict.phases = with_held(status.document.get("phases", []), self.stage.held())
+        if up.returncode == ExitCode.DONE:
+            if status.returncode != ExitCode.DONE:
+                self._failed(status.returncode, cause_of(status))
+            else:
+                self.ask()
+                if not self.verdict.served:
+                    self._failed(ExitCode.FAILED, "the tunnel gave no answer with the nonce")
         down = self.step("down", "--yes")
         if down.returncode != ExitCode.DONE:
             self._failed(down.returncode, cause_of(down))

@@ -25,7 +25,7 @@ def run(
 
     The local cloud is imported here and nowhere else in the product.
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it comments on every process that is started beside a server
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # processes are started beside a server that is in this one
     from rehearsal.faults import FAULTS
 
     if list_faults:
