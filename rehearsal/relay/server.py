@@ -30,7 +30,7 @@ Connect = Callable[[str, str, int], "socket.socket | int"]
 Allowed = Callable[[str, str, str, str, int], "int | None"]
 
 _quiet = logging.Logger("rehearsal.relay.picows")
-_quiet.disabled = True
+_quiet.addHandler(logging.NullHandler())  # gcloud's second CLOSE is no news
 
 
 @dataclass(frozen=True)

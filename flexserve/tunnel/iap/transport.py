@@ -33,7 +33,6 @@ _DETAIL = 200  # characters of what the relay said that are kept
 _BINARY = WSMsgType.BINARY
 _quiet = logging.Logger("flexserve.tunnel.picows")  # not in the logging tree: picows reports to nobody, endings say it all
 _quiet.addHandler(logging.NullHandler())
-_quiet.disabled = True
 
 
 class Owner(Protocol):
