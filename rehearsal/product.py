@@ -112,5 +112,6 @@ def _drain(stream: IO[str] | None, into: list[str], say: Callable[[str], None] |
 
 def _dying_with_us(argv: Sequence[str]) -> list[str]:
     """A rehearsal that is killed takes its commands along. By a wrapper, not between fork and exec: gRPC runs in this process,
-    and its fork handlers abort the child now and then."""
+    and its fork handlers abort the child now and then.
+    """
     return ["setpriv", "--pdeathsig", "KILL", "--", *argv] if shutil.which("setpriv") else list(argv)
