@@ -64,7 +64,6 @@ class Product:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=_die_with_parent,
         )
         out: list[str] = []
         err: list[str] = []
