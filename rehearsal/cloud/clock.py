@@ -11,6 +11,7 @@ import heapq
 import itertools
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -41,6 +42,8 @@ class TurnedClock:
         self._turning = threading.RLock()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self.problems: list[str] = []
+        """What went wrong in events: a traceback each. An event that fails stops neither the clock nor who turns it."""
 
     def now(self) -> float:
         """Epoch seconds, UTC. Inside an event that the clock was turned to.
@@ -98,7 +101,10 @@ class TurnedClock:
 
     def _run_until(self, target: float) -> None:
         while (event := self._pop(target)) is not None:
-            event.callback()
+            try:
+                event.callback()
+            except Exception:
+                self.problems.append(traceback.format_exc())
         with self._changed:
             self._offset += max(0.0, target - self._now())
 

@@ -104,7 +104,7 @@ FAULTS = (
         "no-permission",
         TARGET,
         "the operator may not create instances",
-        _arm(troubles.no_permission),
+        lambda cloud: _google(cloud).deny("compute.instances.create"),
         ExitCode.NO_ACCESS,
     ),
     Fault(

@@ -81,6 +81,14 @@ def test_an_answer_that_google_could_not_give_is_recorded() -> None:
         assert cloud.own_errors() == ('compute.instances.get: Unknown name "mood": Cannot find field.',)
 
 
+def test_a_bug_of_ours_is_a_500_and_is_recorded() -> None:
+    with LocalGoogleCloud() as cloud:
+        cloud.state.compute.clear()
+        cloud.state.compute[f"projects/demo/zones/{ZONE}/instances/vm"] = {"name": object()}
+        assert Api(cloud)("GET", f"zones/{ZONE}/instances/vm")[0] == 500
+        assert "TypeError" in cloud.own_errors()[0]
+
+
 def test_normal_form() -> None:
     doc = document("compute", "beta")
     value = {"maxRunDuration": {"seconds": 14400, "nanos": 0}, "gracefulShutdown": None, "nodeAffinities": [None]}

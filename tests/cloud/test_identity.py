@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rehearsal.cloud.google import LocalGoogleCloud
-from tests.cloud.conftest import ACCOUNT, ZONE, Api
+from tests.cloud.conftest import ACCOUNT, ZONE, Api, instance
 
 SECRET = "/secretmanager/v1/projects/demo/secrets/hf-token"
 LATEST = "projects/demo/secrets/hf-token/versions/latest"
@@ -126,6 +126,16 @@ def test_members_must_exist_and_deleted_ones_are_marked(cloud: LocalGoogleCloud,
     assert api("DELETE", f"/iam/v1/projects/demo/serviceAccounts/{ACCOUNT}")[0] == 200
     member = api("POST", f"{url}:getIamPolicy", {})[1]["bindings"][0]["members"][0]
     assert member.startswith(f"deleted:serviceAccount:{ACCOUNT}?uid=")
+
+
+def test_a_permission_that_the_operator_lacks(cloud: LocalGoogleCloud, api: Api) -> None:
+    asked = {"permissions": ["compute.instances.create", "compute.instances.get"]}
+    assert api("POST", "/crm/v1/projects/demo:testIamPermissions", asked)[1] == asked
+    cloud.deny("compute.instances.create")
+    assert api("POST", "/crm/v1/projects/demo:testIamPermissions", asked)[1] == {"permissions": ["compute.instances.get"]}
+    status, body = api("POST", f"zones/{ZONE}/instances", instance())
+    words = f"Required 'compute.instances.create' permission for 'projects/demo/zones/{ZONE}/instances/vm'"
+    assert (status, body["error"]["message"]) == (403, words)
 
 
 def test_tunnel_grants(cloud: LocalGoogleCloud, api: Api) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rehearsal.cloud.google import LocalGoogleCloud
 from rehearsal.contracts import Completed, HostInventory, MachineSpec
 from rehearsal.faults import FAULTS
-from tests.cloud.conftest import ACCOUNT, ZONE, Api
+from tests.cloud.conftest import ACCOUNT, ZONE, Api, instance
 
 VM = f"zones/{ZONE}/instances/vm"
 
@@ -150,6 +150,30 @@ def test_a_machine_that_turns_itself_off(world: World) -> None:
     assert world.api("GET", VM)[1]["status"] == "TERMINATED"
     assert [i.kind for i in world.cloud.ledger.left()] == ["disk"]
     assert world.made[0].did == ["start"]  # it was off already
+
+
+def test_a_machine_that_does_not_start_is_said_and_stops_nothing() -> None:
+    def broken(spec: MachineSpec) -> Recorded:
+        raise OSError("no loop device left")
+
+    with LocalGoogleCloud(broken) as cloud:
+        cloud.put_account("flexserve-vm")
+        Api(cloud).create()
+        assert [text.strip().splitlines()[-1] for text in cloud.own_errors()] == ["OSError: no loop device left"]
+        Api(cloud).done("DELETE", VM)
+
+
+def test_an_instance_that_goes_while_its_machine_is_made() -> None:
+    made: list[Recorded] = []
+
+    def slow(spec: MachineSpec) -> Recorded:
+        cloud.reclaim("vm")
+        return Recorded(spec, made)
+
+    with LocalGoogleCloud(slow) as cloud:
+        cloud.put_account("flexserve-vm")
+        Api(cloud).done("POST", f"zones/{ZONE}/instances", instance())
+        assert made[0].did == ["delete"] and cloud.machines() == {} and cloud.own_errors() == ()
 
 
 def test_reset_is_a_power_cut_on_the_same_disk(world: World) -> None:

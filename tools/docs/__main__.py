@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.docs import catalog, exit_codes, rules, stack_file
+from tools.docs import catalog, exit_codes, faults, local_cloud, rules, stack_file
 
 PAGES = {
     "stack-file.md": stack_file.page,
     "rules.md": rules.page,
     "exit-codes.md": exit_codes.page,
     "catalog.md": catalog.page,
+    "faults.md": faults.page,
+    "local-cloud.md": local_cloud.page,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

@@ -73,4 +73,3 @@ def _short(value: Any) -> str:
         value = value.model_dump()
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return (text if len(text) <= 60 else text[:57] + "…").replace("|", "\\|") or '""'
-

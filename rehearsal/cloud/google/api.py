@@ -6,6 +6,7 @@ Whose API, which method, does it fit Google's document, may the caller, then the
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
@@ -13,7 +14,7 @@ from urllib.parse import parse_qsl
 from rehearsal.cloud.google import fields, secretmanager
 from rehearsal.cloud.google.call import Call, Json
 from rehearsal.cloud.google.discovery import SNAKE, Document, Match, document
-from rehearsal.cloud.google.errors import ApiError, bad_payload, rpc_error, service_disabled, unimplemented
+from rehearsal.cloud.google.errors import ApiError, bad_payload, forbidden, rpc_error, service_disabled, unimplemented
 from rehearsal.cloud.google.identity import refusal
 from rehearsal.cloud.google.redaction import redacted
 from rehearsal.cloud.google.schema import Violation, normalise, query_violations, violations
@@ -44,6 +45,10 @@ APIS = (
     Api("oauth2", "oauth2", ("v2",), ""),
     Api("userinfo", "oauth2", ("v2",), ""),
 )
+
+
+PERMISSION = {"compute.instances.insert": "compute.instances.create"}
+"""Permissions that are not spelt like the method that needs them; only those that the local cloud takes away."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,10 @@ class Front:
             status, result = 200, self._answer(method, path, values, body, bearer, trace)
         except ApiError as refused:
             status, result = refused.status, dict(refused.body)
+        except Exception:
+            trace.own_errors = (traceback.format_exc(),)
+            failed = rpc_error(500, "Internal error encountered.", status="INTERNAL")
+            status, result = failed.status, dict(failed.body)
         version = path.split("/")[2] if path.startswith("/compute/") else "v1"
         text = json.dumps(result).replace(LINK, f"{base}/compute/{version}/")
         entry = Request(
@@ -146,6 +155,9 @@ class Front:
         chain = [f"projects/{self._state.project}"]
         if call.id.startswith("secretmanager.") and "/secrets/" in call.name:
             chain.append(secretmanager.policy_resource(self._state, call.name))
+        if (permission := PERMISSION.get(call.id, call.id)) in self._state.denied and call.caller.operator:
+            scope = call.path.split("/", 3)[-1]
+            raise forbidden(permission, f"{scope}/{call.body['name']}" if call.body.get("name") else scope)
         refused = refusal(call.caller, call.id, call.name or call.path, tuple(chain), self._state.policies)
         if refused is not None:
             raise refused

@@ -129,8 +129,12 @@ class LocalGoogleCloud:
         return self.log.as_mappings()
 
     def own_errors(self) -> Sequence[str]:
-        """Answers of ours that Google's documents do not allow. Anything here is a fault of the local cloud."""
-        return tuple(text for entry in self.log.entries() for text in entry.own_errors)
+        """Answers of ours that Google's documents do not allow, and what failed in the background.
+
+        Anything here is a fault of the local cloud, or of a machine that would not start.
+        """
+        answers = tuple(text for entry in self.log.entries() for text in entry.own_errors)
+        return (*answers, *self.clock.problems)
 
     def access_secret(self, bearer: str, resource: str) -> tuple[int, Mapping[str, object]]:
         """Secret Manager's `access`, as over HTTP."""
@@ -194,6 +198,11 @@ class LocalGoogleCloud:
         """Switch an API off (`compute.googleapis.com`)."""
         with self.state.lock:
             self.state.disabled.add(service)
+
+    def deny(self, permission: str) -> None:
+        """The operator lacks a permission (`compute.instances.create`): what it is needed for fails, and a test of it says so."""
+        with self.state.lock:
+            self.state.denied.add(permission)
 
     def delay_grants(self, seconds: float) -> None:
         """Bindings made from now on take effect that much later, on the cloud's clock."""

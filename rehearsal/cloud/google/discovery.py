@@ -46,6 +46,11 @@ class Method:
         return f"(?P<{name}>{stated.replace('.*', '.+')})"
 
     @cached_property
+    def segments(self) -> tuple[str, ...]:
+        """Of its path; empty where a variable stands."""
+        return tuple("" if "{" in segment else segment for segment in self.path.split("/"))
+
+    @cached_property
     def query(self) -> Mapping[str, Mapping[str, Any]]:
         """Its query parameters, under each of the spellings that Google reads: camelCase and snake_case."""
         stated = {k: v for k, v in self.parameters.items() if v.get("location") == "query"}
@@ -85,9 +90,9 @@ class Document:
     def match(self, http_method: str, path: str) -> Match | None:
         """The method of `path` (below the service path), or None when Google has none there."""
         candidates = self._fixed.get((http_method, path.count("/")), []) + self._open.get(http_method, [])
-        literal = [segment for segment in path.split("/") if segment]
+        segments = path.split("/")
         for method in candidates:
-            if not _could_be(method, literal):
+            if not _could_be(method, segments):
                 continue
             found = method.pattern.match(path)
             if found is not None:
@@ -99,8 +104,7 @@ def _could_be(method: Method, segments: list[str]) -> bool:
     """Cheap look before a pattern is compiled: compute has more than a thousand."""
     if "{+" in method.path:
         return True
-    wanted = method.path.split("/")
-    return len(wanted) == len(segments) and all("{" in w or w == s for w, s in zip(wanted, segments, strict=True))
+    return all(not wanted or wanted == given for wanted, given in zip(method.segments, segments, strict=True))
 
 
 def _openness(method: Method) -> int:

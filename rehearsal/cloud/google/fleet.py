@@ -73,9 +73,14 @@ class Fleet:
             spec = self._spec(instance, body.guest)
         if self._factory is None:
             return
-        if body.machine is None:
-            body.machine = self._factory(spec)
-        body.machine.start()
+        machine = body.machine or self._factory(spec)
+        with self._lock:
+            wanted = self._bodies.get(path) is body
+            body.machine = machine
+        if wanted:
+            machine.start()
+        else:  # the instance went while its machine was made
+            machine.delete()
 
     def _body(self, path: str, instance: Json) -> Body:
         with self._lock:

@@ -174,9 +174,9 @@ def may_tunnel(state: State, member: str, zone: str, instance: str) -> bool:
     return bool(state.policies.roles_of(member, chain) & {"roles/iap.tunnelResourceAccessor", "roles/owner"})
 
 
-def test_permissions(state: State, call: Call) -> Json:  # noqa: ARG001
-    """The operator has them all."""
-    return answer_test(call)
+def test_permissions(state: State, call: Call) -> Json:
+    """Which of these the operator has."""
+    return answer_test(call, state.denied)
 
 
 def userinfo(state: State, call: Call) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.google.call import Call, Json
@@ -101,7 +101,7 @@ def answer_set(policies: Policies, resource: str, call: Call) -> Json:
     return dict(policies.replace(resource, call.body.get("policy", {})))
 
 
-def answer_test(call: Call) -> Json:
-    """What testIamPermissions answers to the operator: all of them."""
-    asked = call.body.get("permissions", [])
-    return {"permissions": asked} if asked else {}
+def answer_test(call: Call, denied: Set[str]) -> Json:
+    """What testIamPermissions answers to the operator: all that were asked for, but those that were taken away."""
+    held = [permission for permission in call.body.get("permissions", []) if permission not in denied]
+    return {"permissions": held} if held else {}

@@ -188,9 +188,9 @@ def policy_set(state: State, call: Call) -> Json:
 
 
 def policy_test(state: State, call: Call) -> Json:
-    """The operator has all."""
+    """Which of these the operator has."""
     _secret(state, call.name)
-    return answer_test(call)
+    return answer_test(call, state.denied)
 
 
 _SECRETS = "secretmanager.projects.secrets"

@@ -70,6 +70,7 @@ class State:
         self.versions: dict[str, Json] = {}
         self.repositories: dict[str, Json] = {}
         self.disabled: set[str] = set()
+        self.denied: set[str] = set()
         self.troubles: list[Trouble] = []
         self.reports: list[Report] = []
 

@@ -214,7 +214,15 @@ def _bound(handler: Callable[[Kind, State, Call], Json], kind: Kind) -> Callable
     return lambda state, call: handler(kind, state, call)
 
 
-HANDLERS = _handlers()
+def set_private_access(state: State, call: Call) -> Json:
+    """Whether Google's APIs are reachable from a subnetwork without a way out."""
+    own_project(state, call)
+    path = f"{scope_of(call.params)}/subnetworks/{call.params['subnetwork']}"
+    value, wanted = find(state, path), bool(call.body.get("privateIpGoogleAccess"))
+    return begin(state, call, path, call.verb, apply=lambda: value.update(privateIpGoogleAccess=wanted))
+
+
+HANDLERS = _handlers() | {"compute.subnetworks.setPrivateIpGoogleAccess": set_private_access}
 
 
 def default_network(state: State) -> None:

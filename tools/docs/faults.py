@@ -1,0 +1,23 @@
+"""The faults of a rehearsal, from their registry."""
+
+from __future__ import annotations
+
+from rehearsal.faults import FAULTS
+from verdict.exit_codes import ExitCode
+
+
+def page() -> str:
+    """docs/reference/faults.md."""
+    lines = [
+        "# Faults",
+        "",
+        "Ways to break a rehearsal: `flexserve rehearse STACK --fault NAME`. The last column is the code with which it must end.",
+        "",
+        "| fault | target | what happens | ends with |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| `{f.name}` | {f.target} | {f.about} | {int(f.expect_exit)}, {ExitCode(f.expect_exit).meaning} |"
+            for f in sorted(FAULTS.values(), key=lambda f: (f.target, f.name))
+        ),
+    ]
+    return "\n".join(lines) + "\n"
