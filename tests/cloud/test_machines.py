@@ -8,7 +8,7 @@ import pytest
 
 from rehearsal.cloud.google import LocalGoogleCloud
 from rehearsal.contracts import Completed, HostInventory, MachineSpec
-from rehearsal.faults import FAULTS
+from rehearsal.faults import FAULTS, gce_flex
 from tests.cloud.conftest import ACCOUNT, ZONE, Api, instance
 
 VM = f"zones/{ZONE}/instances/vm"
@@ -217,7 +217,7 @@ def test_gone_once_it_serves(world: World, name: str, operation: str) -> None:
     assert world.api("GET", f"zones/{ZONE}/operations")[1]["items"][-1]["operationType"] == operation
 
 
-@pytest.mark.parametrize("name", sorted(f.name for f in FAULTS.values() if f.target == "gce_flex"))
+@pytest.mark.parametrize("name", [fault.name for fault in gce_flex.FAULTS])
 def test_every_fault_of_the_cloud_can_be_armed(world: World, name: str) -> None:
     world.cloud.put_secret("hf-token", "s3cret")
     FAULTS[name].apply(world)  # type: ignore[arg-type]  # a stage is taken too: it has a cloud
