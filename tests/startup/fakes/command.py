@@ -102,7 +102,7 @@ def docker_pull(world, words):
         "no-space": "failed to register layer: write /usr/lib/x.so: no space left on device",
         "not-found": "Error response from daemon: manifest for vllm/vllm-tpu@sha256:00 not found: manifest unknown",
         "denied": "Error response from daemon: pull access denied for vllm/vllm-tpu",
-        "network": 'Error response from daemon: Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host',
+        "network": 'Error response from daemon: Get "https://registry-1.docker.io/v2/": dial tcp: no such host',
     }
     if fault:
         print(texts[fault], file=sys.stderr)
