@@ -1,0 +1,40 @@
+# make setup      for an operator with a cloud account: environment, flexserve, Pulumi
+# make rehearse   everything, on this machine, with no account (STACK=tpu-v6e)
+# make test       what CI runs
+STACK ?= tpu-v6e
+PYTEST ?= --durations=15
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Found by running it: the shim of a version manager may answer with another Python, or with none.
+INTERPRETER = "$$(tools/python)"
+
+.PHONY: setup setup-all rehearse test lint lock clean distclean
+
+setup:
+	@$(INTERPRETER) -m tools.setup account
+
+setup-all:
+	@$(INTERPRETER) -m tools.setup rehearsal
+
+rehearse: setup-all
+	@.venv/bin/flexserve rehearse $(STACK)
+
+test: setup-all
+	@.venv/bin/python -m tools.lint
+	@.venv/bin/python -m pytest $(PYTEST)
+
+lint: setup
+	@.venv/bin/python -m tools.lint
+
+# The lock is made for the oldest Python that is supported; every line has hashes, and no index is named.
+lock:
+	@$(INTERPRETER) -m tools.setup venv
+	@.venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --extra dev --python-version 3.11 \
+	  pyproject.toml --output-file requirements.lock
+
+clean:
+	rm -rf .venv .venv.old .ruff_cache .mypy_cache .pytest_cache .hypothesis
+	@$(INTERPRETER) -c 'from pathlib import Path; from tools.setup.host import Host; print("kept:", Host.here(Path.cwd()).cache, "(make distclean removes it)")'
+
+distclean: clean
+	@$(INTERPRETER) -c 'from pathlib import Path; from tools.setup.cache import remove; from tools.setup.host import Host; remove(Host.here(Path.cwd()).cache)'

@@ -1,0 +1,104 @@
+"""The cache: one folder an artefact, `NAME-KEY`, whole or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.setup.step import Stopped
+
+_TEMPORARY = re.compile(r"^\.(?P<name>.+)\.(?P<pid>\d+)\.tmp$")
+
+
+def digest(*parts: str | bytes | Path) -> str:
+    """12 hexadecimal digits over strings, bytes and the content of files; a missing file counts as such."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Path):
+            part = part.read_bytes() if part.is_file() else b"\0missing"
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "big") + data)
+    return total.hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def building(folder: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `folder` when the block ends well, and is removed when it does not.
+
+    When another process was faster its folder stays and ours goes: both were built from the same key.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    sweep(folder.parent)
+    temporary = folder.parent / f".{folder.name}.{os.getpid()}.tmp"
+    remove(temporary)
+    temporary.mkdir()
+    try:
+        yield temporary
+        with contextlib.suppress(FileExistsError):
+            if not folder.exists():
+                temporary.rename(folder)
+    finally:
+        remove(temporary)
+
+
+def sweep(parent: Path) -> list[Path]:
+    """Remove temporary folders whose process is gone (it was killed); return them."""
+    gone = []
+    for entry in parent.iterdir():
+        match = _TEMPORARY.match(entry.name)
+        if match and not _alive(int(match["pid"])):
+            remove(entry)
+            gone.append(entry)
+    return gone
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder, also one with read-only parts (Go's module cache). Absent is success."""
+
+    def unlock(_function: object, path: str, _error: object) -> None:
+        with contextlib.suppress(OSError):
+            Path(path).parent.chmod(0o700)
+            Path(path).chmod(0o700)
+            Path(path).unlink() if not Path(path).is_dir() else shutil.rmtree(path, ignore_errors=True)
+
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder, onerror=unlock)
+
+
+@contextlib.contextmanager
+def locked(path: Path, stopping: Callable[[], bool], waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold an exclusive lock on `path`: two set-ups do not build the same thing. Raises `Stopped` while waiting."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        told = False
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stopping():
+                    raise Stopped from None
+                if not told:
+                    waiting()
+                    told = True
+                time.sleep(0.2)
+        yield
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

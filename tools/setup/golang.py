@@ -1,0 +1,65 @@
+"""Building commands from Go modules whose versions and hashes are pinned in `tools/`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from tools.setup.engine import sources
+from tools.setup.host import Host
+from tools.setup.step import StepFailed
+from tools.setup.versions import go_directive, parse
+from tools.setup.work import Count, Work
+
+_SWITCHES_TOOLCHAIN = (1, 21)  # from here on `go` fetches a newer toolchain by itself when a module asks for it
+_NETWORK = re.compile(r"i/o timeout|connection reset|unexpected EOF|TLS handshake timeout|502 Bad Gateway|503 Service")
+
+
+def go_environ(host: Host) -> dict[str, str]:
+    """`go.sum` decides: a module that differs from it, or is missing in it, is an error."""
+    return host.child_environ(GOFLAGS="-mod=readonly -buildvcs=false", CGO_ENABLED="0", GOWORK="off")
+
+
+def require(host: Host, name: str) -> str:
+    """The `go` command. Raises `StepFailed` when it is missing or too old for `tools/NAME`."""
+    needed = go_directive(sources(host, name))
+    text = ".".join(map(str, needed))
+    way_out = f"install Go {text} or newer, or install Pulumi from its own site; either on PATH"
+    go = host.which("go")
+    if go is None:
+        raise StepFailed(f"Pulumi has to be built here, and there is no Go (needed: {text})", way_out=way_out)
+    said = subprocess.run(
+        [go, "env", "GOVERSION"], env=go_environ(host), cwd="/", capture_output=True, text=True, check=False, timeout=60
+    ).stdout
+    version = parse(said)
+    if version < min(needed, _SWITCHES_TOOLCHAIN):
+        raise StepFailed(f"Go {'.'.join(map(str, version))} is too old (needed: {text})", way_out=way_out)
+    return go
+
+
+def build(host: Host, work: Work, name: str, package: str, out: Path, flags: str, packages: int) -> None:
+    """Build one command of `tools/NAME`. `packages` is about how many Go packages it is made of, for the bar."""
+    go = require(host, name)
+    work.say("downloads and compiles Go modules")
+    argv = [go, "build", "-v", "-trimpath", "-ldflags", flags, "-o", out, package]
+    count = Count(r"^(?:go: downloading|[a-z][\w.-]*(?:/|$))", packages)
+    for last in (False, True):
+        try:
+            work.command(argv, environ=go_environ(host), cwd=sources(host, name), count=count)
+            return
+        except StepFailed as error:
+            if last or error.exit_code is None or not _NETWORK.search("\n".join(work.tail(30))):
+                raise
+            work.say("the network failed once: again, what was downloaded is kept")
+
+
+def module_folder(host: Host, name: str, module: str) -> Path:
+    """Where Go keeps the source of a module."""
+    said = subprocess.run(
+        [require(host, name), "list", "-m", "-f", "{{.Dir}}", module],
+        env=go_environ(host), cwd=sources(host, name), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    if said.returncode or not said.stdout.strip():
+        raise StepFailed(f"go does not know where {module} is: {said.stderr.strip()}", exit_code=said.returncode)
+    return Path(said.stdout.strip())

@@ -1,0 +1,1 @@
+"""One module a step (or two that belong together); `tools.setup.table` puts them in order."""
