@@ -16,6 +16,11 @@ def locked(root: Path, package: str) -> str:
     return _one(root / "requirements.lock", rf"^{re.escape(package)}==([^\s\\;]+)", package)
 
 
+def locked_lines(root: Path, package: str) -> str:
+    """The package's lines in the lock, with its hashes."""
+    return _one(root / "requirements.lock", rf"^({re.escape(package)}==(?:[^\n]*\\\n)*[^\n]*)", package) + "\n"
+
+
 def module(folder: Path, path: str) -> str:
     """The version of a Go module in `folder/go.mod`, without its `v`."""
     return _one(folder / "go.mod", rf"^(?:require )?\s*{re.escape(path)} v(\S+)", path)

@@ -93,18 +93,14 @@ class Work:
         if process.returncode:
             raise StepFailed(f"`{_short(words)}` ended with {process.returncode}", exit_code=process.returncode)
 
-    def _wait(
-        self, process: subprocess.Popen[bytes], words: list[str], end: float, count: Count | None, offset: int
-    ) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], words: list[str], end: float, count: Count | None, offset: int) -> None:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_S)
                 return
             self.check()
             if time.monotonic() > end:
-                raise StepFailed(
-                    f"`{_short(words)}` took too long", way_out="run it again; what was downloaded is kept"
-                )
+                raise StepFailed(f"`{_short(words)}` took too long", way_out="run it again; what was downloaded is kept")
             if count:
                 text = self.log.read_bytes()[offset:].decode(errors="replace")
                 self.fraction = min(0.99, len(re.findall(count.pattern, text, re.MULTILINE)) / count.total)

@@ -11,7 +11,6 @@ from tools.setup.work import Work
 # command -> package. None of them starts a service.
 COMMANDS = {
     "mmdebstrap": "mmdebstrap",  # makes the machine's root
-    "dpkg-scanpackages": "dpkg-dev",  # indexes the machine's package repository
     "systemd-nspawn": "systemd-container",  # boots it
     "ip": "iproute2",
     "mkfs.ext4": "e2fsprogs",

@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.setup import debian
 from tools.setup.cache import digest, remove
 from tools.setup.host import Host
 from tools.setup.step import Step, StepFailed
+from tools.setup.versions import locked_lines
 from tools.setup.work import Count, Work
 
 _MARK = "flexserve-setup"
@@ -80,27 +83,36 @@ def _create(host: Host, work: Work) -> None:
     if not importlib.util.find_spec("ensurepip"):
         release = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
         if not host.debian:
-            raise StepFailed(
-                f"{host.python} has no ensurepip", way_out="install your system's package for Python's venv module"
-            )
+            raise StepFailed(f"{host.python} has no ensurepip", way_out="install your system's package for Python's venv module")
         debian.install(host, work, [release], purpose="the virtual environment")
     work.command([host.python, "-I", "-m", "venv", host.venv], environ=environ)
 
 
 def _install(host: Host, work: Work) -> None:
+    """With uv (on PATH, else the one of the lock: seconds), else with pip, which also knows a company's own index (minutes)."""
     lock = host.root / "requirements.lock"
     environ = host.child_environ(PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1")
-    work.say("installs the packages of requirements.lock")
-    if uv := host.which("uv"):
-        argv = [uv, "pip", "install", "--python", host.bin / "python", "--require-hashes", "-r", lock]
-        work.command(argv, environ=environ)
-        return
-    total = len(re.findall(r"^[A-Za-z0-9]", lock.read_text(encoding="utf-8"), re.MULTILINE))
-    work.command(
-        [host.bin / "python", "-m", "pip", "install", "--no-compile", "--require-hashes", "-r", lock],
-        environ=environ,
-        count=Count(r"^Collecting ", total),
-    )
+    hashed = ["--require-hashes", "-r", lock]
+    pip = [host.bin / "python", "-m", "pip", "install", "--no-compile"]
+    try:
+        uv = host.which("uv") or _locked_uv(host, work, [*pip, "--no-deps"])
+        work.say("installs the packages of requirements.lock with uv")
+        work.command([uv, "pip", "install", "--python", host.bin / "python", *hashed], environ=environ)
+    except StepFailed as error:
+        work.say(f"uv did not work ({error.what}); installs the packages of requirements.lock with pip")
+        total = len(re.findall(r"^[A-Za-z0-9]", lock.read_text(encoding="utf-8"), re.MULTILINE))
+        work.command([*pip, *hashed], environ=environ, count=Count(r"^Collecting ", total))
+
+
+def _locked_uv(host: Host, work: Work, pip: Sequence[object]) -> Path:
+    """Install uv alone, by its lines in the lock."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as lines:
+        lines.write(locked_lines(host.root, "uv"))
+        lines.flush()
+        work.say("installs uv from requirements.lock")
+        environ = host.child_environ(PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1")
+        work.command([*pip, "--require-hashes", "-r", lines.name], environ=environ)
+    return host.bin / "uv"
 
 
 def command_done(host: Host) -> str | None:
@@ -112,14 +124,9 @@ def command_done(host: Host) -> str | None:
 
 def command_run(host: Host, work: Work) -> str:
     """An editable install: the command runs what is in the checkout. The build back end is in the lock."""
-    argv: list[str | Path]
+    argv: list[object] = [host.bin / "python", "-m", "pip", "install", "--no-index"]
     if uv := host.which("uv"):
-        argv = [uv, "pip", "install", "--python", host.bin / "python"]
-    else:
-        work.command(
-            [host.bin / "python", "-I", "-m", "ensurepip"], environ=host.child_environ()
-        )  # absent in one made by uv
-        argv = [host.bin / "python", "-m", "pip", "install", "--no-index"]
+        argv = [uv, "pip", "install", "--offline", "--python", host.bin / "python"]
     argv += ["--no-deps", "--no-build-isolation", "-e", host.root]
     work.command(argv, environ=host.child_environ(PATH=f"{host.bin}{os.pathsep}{host.environ.get('PATH', '')}"))
     _mark(host, "command", command_key(host))
