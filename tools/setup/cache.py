@@ -29,11 +29,8 @@ def digest(*parts: str | bytes | Path) -> str:
 
 
 @contextlib.contextmanager
-def building(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `folder` when the block ends well, and is removed when it does not.
-
-    When another process was faster its folder stays and ours goes: both were built from the same key.
-    """
+def scratch(folder: Path) -> Iterator[Path]:
+    """An empty folder beside `folder`, removed at the end whatever happens."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     sweep(folder.parent)
     temporary = folder.parent / f".{folder.name}.{os.getpid()}.tmp"
@@ -41,11 +38,20 @@ def building(folder: Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        with contextlib.suppress(FileExistsError):
-            if not folder.exists():
-                temporary.rename(folder)
     finally:
         remove(temporary)
+
+
+@contextlib.contextmanager
+def building(folder: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `folder` when the block ends well, and is removed when it does not.
+
+    When another process was faster its folder stays and ours goes: both were built from the same key.
+    """
+    with scratch(folder) as temporary:
+        yield temporary
+        if not folder.exists():
+            temporary.rename(folder)
 
 
 def sweep(parent: Path) -> list[Path]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tools.setup.step import ACCOUNT, REHEARSAL, Step
-from tools.setup.steps import apt, pulumi, venv
+from tools.setup.steps import apt, machine, pulumi, venv
 
-STEPS: tuple[Step, ...] = (*venv.STEPS, *pulumi.STEPS, *apt.STEPS)
+STEPS: tuple[Step, ...] = (*venv.STEPS, *pulumi.STEPS, *apt.STEPS, *machine.STEPS)
 
 
 def names(group: str) -> list[str]:
