@@ -64,7 +64,7 @@ def _empty(value: Any) -> bool:
     return value in (None, "", 0, False) or value in ([], {})
 
 
-def refreshed_inputs(fields: Fields, old_inputs: Mapping[str, Any], state: Mapping[str, Any], top: bool = True) -> Values:
+def refreshed_inputs(fields: Fields, old_inputs: Mapping[str, Any], state: Mapping[str, Any]) -> Values:
     """The inputs after a refresh: what the program said where the cloud still agrees, the cloud's value where not."""
     inputs: Values = {}
     for key, said in old_inputs.items():
@@ -75,9 +75,9 @@ def refreshed_inputs(fields: Fields, old_inputs: Mapping[str, Any], state: Mappi
             continue
         now = state.get(key)
         if prop.kind is Kind.BLOCK and isinstance(said, Mapping) and isinstance(now, Mapping):
-            inputs[key] = refreshed_inputs(prop.fields, said, now, False)
+            inputs[key] = refreshed_inputs(prop.fields, said, now)
         elif prop.kind is Kind.BLOCKS and isinstance(said, list) and isinstance(now, list) and len(said) == len(now):
-            inputs[key] = [refreshed_inputs(prop.fields, a, b, False) for a, b in zip(said, now, strict=True)]
+            inputs[key] = [refreshed_inputs(prop.fields, a, b) for a, b in zip(said, now, strict=True)]
         elif now is None or (_empty(now) and not _empty(said)):
             if prop.kind is Kind.VALUE and prop.zero is None:
                 inputs[key] = said  # the cloud does not tell (a switch of the provider's own)

@@ -5,23 +5,23 @@ Errors leave as the official bridge's do: a log line with the resource's URN, th
 
 from __future__ import annotations
 
-import json
 import logging
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, Generic
 
 import grpc
 from google.protobuf import empty_pb2
+from google.rpc import code_pb2, status_pb2
+from grpc_status import rpc_status
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from rehearsal.providers import diff as differ
 from rehearsal.providers import plan as planner
 from rehearsal.providers import schema
 from rehearsal.providers.resource import Api, Call, Change, Function, ProviderError, Resource
-from rehearsal.providers.values import Secret, Values, decode, encode, has_unknown
+from rehearsal.providers.values import Values, decode, encode, has_unknown
+from rehearsal.providers.wire import configuration, ignore, keeps_its_name, name_for, private_state, sealed, stored, top
 
-_TIMEOUT_KEY = "e2bfb730-ecaa-11e6-8f88-34363bc7c4c0"  # where Terraform keeps a resource's timeouts in its state
 _LOG = logging.getLogger(__name__)
 
 
@@ -72,7 +72,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
 
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
         try:
-            self._api = self._configure(_config(request))
+            self._api = self._configure(configuration(request))
         except ProviderError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         return provider_pb2.ConfigureResponse(supportsPreview=True)
@@ -86,30 +86,30 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
         resource, news = self._resource(request.urn, context), decode(request.news)
         olds = decode(request.olds)
         failures = schema.unexpected(resource.fields, news)
-        inputs = schema.with_defaults(resource.fields, news, lambda: _name(request, olds))
+        inputs = schema.with_defaults(resource.fields, news, lambda: name_for(request, olds))
         return provider_pb2.CheckResponse(
-            inputs=encode(_sealed(resource, inputs)),
+            inputs=encode(sealed(resource, inputs)),
             failures=[provider_pb2.CheckFailure(property=path, reason=f"{path} {why}") for path, why in failures],
         )
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource, state, inputs = self._resource(request.urn, context), decode(request.olds), decode(request.news)
         for path in request.ignoreChanges:
-            _ignore(resource.fields, path, state, inputs)
+            ignore(path, state, inputs)
         changes = self._changes(resource, state, self._planned(resource, state, inputs), inputs)
         kinds = provider_pb2.PropertyDiff.Kind
         detailed = {
             path: provider_pb2.PropertyDiff(kind=kinds.Value(change.value.replace("-", "_").upper()))
             for path, change in changes.items()
         }
-        replaces = sorted(_top(path) for path, change in changes.items() if change.replaces)
+        replaces = sorted(top(path) for path, change in changes.items() if change.replaces)
         some = provider_pb2.DiffResponse.DIFF_SOME if changes else provider_pb2.DiffResponse.DIFF_NONE
         return provider_pb2.DiffResponse(
             changes=some,
             replaces=replaces,
             stables=sorted(key for key, prop in resource.fields.items() if prop.replace and key not in replaces),
-            deleteBeforeReplace=bool(replaces) and _keeps_its_name(resource.fields, state, inputs),
-            diffs=sorted({_top(path) for path in changes}),
+            deleteBeforeReplace=bool(replaces) and keeps_its_name(resource.fields, inputs),
+            diffs=sorted({top(path) for path in changes}),
             detailedDiff=detailed,
             hasDetailedDiff=True,
         )
@@ -118,14 +118,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
         resource, inputs = self._resource(request.urn, context), decode(request.properties)
         planned = self._planned(resource, None, inputs)
         if request.preview or has_unknown(inputs):
-            return provider_pb2.CreateResponse(properties=encode(_sealed(resource, planned)))
+            return provider_pb2.CreateResponse(properties=encode(sealed(resource, planned)))
         planned = planner.known(planned)
         call = self._call(resource, "create", request.timeout)
         identifier, told = self._run(request.urn, context, lambda: resource.create(call, planned))
         state = schema.complete(resource.fields, told, planned)
         return provider_pb2.CreateResponse(
             id=identifier,
-            properties=self._stored(resource, identifier, state, _meta(resource, "create", request.timeout)),
+            properties=stored(resource, identifier, state, private_state(resource, "create", request.timeout)),
         )
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -148,16 +148,16 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
             inputs = planner.imported_inputs(resource.fields, now)
         else:
             inputs = planner.refreshed_inputs(resource.fields, inputs, now)
-        properties = self._stored(resource, request.id, now, state.get(differ.META) or _meta(resource, "", 0.0))
-        return provider_pb2.ReadResponse(id=request.id, properties=properties, inputs=encode(_sealed(resource, inputs)))
+        properties = stored(resource, request.id, now, state.get(differ.META) or private_state(resource, "", 0.0))
+        return provider_pb2.ReadResponse(id=request.id, properties=properties, inputs=encode(sealed(resource, inputs)))
 
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource, state, inputs = self._resource(request.urn, context), decode(request.olds), decode(request.news)
         for path in request.ignoreChanges:
-            _ignore(resource.fields, path, state, inputs)
+            ignore(path, state, inputs)
         planned = self._planned(resource, state, inputs)
         if request.preview or has_unknown(inputs):
-            return provider_pb2.UpdateResponse(properties=encode(_sealed(resource, planned)))
+            return provider_pb2.UpdateResponse(properties=encode(sealed(resource, planned)))
         planned = planner.known(planned)
         change = Change(state, planned, self._changes(resource, state, planned, inputs))
         call = self._call(resource, "update", request.timeout)
@@ -165,10 +165,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
             told = resource.update(call, request.id, change) if resource.update else {}
         except ProviderError as error:
             self._log(request.urn, str(error))
-            self._partly(context, request, state, f"updating {request.urn}: {_one_error(error)}")
+            self._partly(context, request, f"updating {request.urn}: {_one_error(error)}")
         now = schema.complete(resource.fields, told, planned)
         return provider_pb2.UpdateResponse(
-            properties=self._stored(resource, request.id, now, _meta(resource, "update", request.timeout))
+            properties=stored(resource, request.id, now, private_state(resource, "update", request.timeout))
         )
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -222,21 +222,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
             context.abort(grpc.StatusCode.UNKNOWN, prefix.format(urn=urn) + _one_error(error))
             raise _Failed from error
 
-    def _partly(self, context: grpc.ServicerContext, request: Any, state: Values, reason: str) -> None:
+    def _partly(self, context: grpc.ServicerContext, request: Any, reason: str) -> None:
         """End an update that failed: the engine keeps the state before, marked as not brought up to date."""
         detail = provider_pb2.ErrorResourceInitFailed(
             id=request.id, properties=request.olds, reasons=[reason], inputs=request.old_inputs
         )
-        from google.rpc import code_pb2, status_pb2
-
         status = status_pb2.Status(code=code_pb2.UNKNOWN, message="resource failed to initialize")
         status.details.add().Pack(detail)
-        from grpc_status import rpc_status
-
         context.abort_with_status(rpc_status.to_status(status))
-
-    def _stored(self, resource: Resource[Api], identifier: str, state: Values, meta: str) -> Any:
-        return encode(_sealed(resource, {**state, "id": identifier, **({differ.META: meta} if meta else {})}))
 
     def _log(self, urn: str, message: str) -> None:
         """Tell the engine, with the URN; an engine that is gone is no reason to fail."""
@@ -249,73 +242,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
                 engine_pb2_grpc.EngineStub(channel).Log(request, timeout=5)
         except grpc.RpcError as error:
             _LOG.debug("engine did not take a log line: %s", error)
-
-
-def _config(request: Any) -> Values:
-    """Provider configuration as plain values: typed arguments come as JSON text."""
-    values = decode(request.args) or {key.rpartition(":")[2]: value for key, value in request.variables.items()}
-    return {key: _parsed(value) for key, value in values.items()}
-
-
-def _parsed(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in '[{tf"':
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return value
-
-
-def _name(request: Any, olds: Values) -> str:
-    """The name before, or a new one: the resource's own and seven random hexadecimal digits, the same for one seed."""
-    if olds.get("name"):
-        return str(olds["name"])
-    if request.autonaming.proposed_name:
-        return str(request.autonaming.proposed_name)
-    digits = random.Random(request.randomSeed).getrandbits(28)
-    return f"{request.urn.rpartition('::')[2]}-{digits:07x}"
-
-
-def _sealed(resource: Resource[Any], values: Values) -> Values:
-    return {
-        key: Secret(value) if key in resource.fields and resource.fields[key].secret else _sealed_inside(resource, key, value)
-        for key, value in values.items()
-    }
-
-
-def _sealed_inside(resource: Resource[Any], key: str, value: Any) -> Any:
-    prop = resource.fields.get(key)
-    if prop is None or not isinstance(value, dict) or prop.kind is not schema.Kind.BLOCK:
-        return value
-    return {name: Secret(item) if name in prop.fields and prop.fields[name].secret else item for name, item in value.items()}
-
-
-def _meta(resource: Resource[Any], verb: str, asked: float) -> str:
-    """Terraform's private part of the state: timeouts in nanoseconds and the schema's version."""
-    timeouts = {**resource.timeouts, **({verb: asked} if verb and asked else {})}
-    meta: Values = {}
-    if timeouts:
-        meta[_TIMEOUT_KEY] = {key: int(seconds * 1e9) for key, seconds in sorted(timeouts.items())}
-    if resource.schema_version:
-        meta["schema_version"] = str(resource.schema_version)
-    return json.dumps(meta, separators=(",", ":")) if meta else ""
-
-
-def _keeps_its_name(fields: schema.Fields, state: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
-    """Whether old and new cannot stand side by side: the name is the program's own."""
-    defaulted = inputs.get(schema.DEFAULTS, [])
-    return any(prop.autoname and key in inputs and key not in defaulted for key, prop in fields.items())
-
-
-def _ignore(fields: schema.Fields, path: str, state: Mapping[str, Any], inputs: Values) -> None:
-    """Take the state's value of a top-level property, whatever the program says."""
-    key = _top(path)
-    if key in inputs and key in fields:
-        inputs[key] = state.get(key)
-
-
-def _top(path: str) -> str:
-    return path.split(".")[0].split("[")[0]
 
 
 def _one_error(error: ProviderError) -> str:

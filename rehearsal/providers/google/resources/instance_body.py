@@ -231,7 +231,7 @@ def _told_disk(attached: Mapping[str, Any], disk: Mapping[str, Any] | None, befo
         told["initializeParams"] = {
             "architecture": disk.get("architecture", ""),
             "enableConfidentialCompute": bool(disk.get("enableConfidentialCompute")),
-            "image": relative(v1(disk.get("sourceImage"))),
+            "image": disk.get("sourceImage", ""),
             "labels": dict(disk.get("labels") or {}),
             "provisionedIops": int(disk.get("provisionedIops") or 0),
             "provisionedThroughput": int(disk.get("provisionedThroughput") or 0),

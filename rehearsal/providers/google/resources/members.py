@@ -52,7 +52,12 @@ def _member(token: str, fields: Fields, where: Where) -> Resource[Google]:
 
     def read(call: Call[Google], identifier: str, before: Mapping[str, Any]) -> Values | None:
         policy, _, place = where(call.api, before)
-        now = policy.read(call.api)
+        try:
+            now = policy.read(call.api)
+        except GoogleError as error:
+            if error.not_found:  # the thing that the policy is of
+                return None
+            raise
         if not holds(now, before["role"], before["member"]):
             return None
         return place | {"role": before["role"], "member": before["member"], "etag": now.get("etag", "")}
