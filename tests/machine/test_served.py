@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -12,6 +13,7 @@ import pytest
 
 from rehearsal.contracts import MachineSpec
 from rehearsal.machine.booted import BootedMachine
+from rehearsal.machine.fakes import hub
 from rehearsal.machine.room import MachineRoom
 from tests.machine.guest import TestGuest, eventually
 
@@ -132,6 +134,58 @@ def test_the_port_of_a_running_server_is_taken(served: Served) -> None:
     ran = served.machine.exec(run, timeout=60)
     assert ran.returncode == 1
     assert "Address already in use" in ran.stderr
+
+
+def test_a_throttled_registry_says_so_through_docker(served: Served, room: MachineRoom) -> None:
+    room.images.push("vllm/another", "v1")
+    room.behaviour.faults.registry = "throttled"
+    ran = served.machine.exec(["docker", "pull", "vllm/another:v1"], timeout=60)
+    room.behaviour.faults.registry = ""
+    assert ran.returncode == 1
+    assert "toomanyrequests: You have reached your unauthenticated pull rate limit" in ran.stderr
+    assert served.machine.exec(["docker", "pull", "vllm/another:v1"], timeout=60).returncode == 0
+
+
+def test_a_package_mirror_that_is_down(served: Served, room: MachineRoom) -> None:
+    room.behaviour.faults.packages = "down"
+    ran = served.machine.exec(["apt-get", "install", "-y", "--reinstall", "zstd"], timeout=60)
+    room.behaviour.faults.packages = ""
+    assert ran.returncode == 100
+    assert "Failed to fetch" in ran.stderr
+
+
+def test_a_download_that_is_cut_can_be_resumed(served: Served, room: MachineRoom) -> None:
+    room.behaviour.faults.hub = "cut"
+    url = "https://huggingface.co/google/gemma-4-E4B-it/resolve/main/model.safetensors"
+    get = ["curl", "-sSfL", "-C", "-", "-o", "/root/weights", url]
+    first = served.machine.exec(get, timeout=60)
+    second = served.machine.exec(get, timeout=60)
+    room.behaviour.faults.hub = ""
+    assert first.returncode in (18, 35, 56), first
+    assert second.returncode == 0
+    ran = served.machine.exec(["sha256sum", "/root/weights"])
+    assert ran.stdout.split()[0] == hashlib.sha256(hub.content("google/gemma-4-E4B-it", "model.safetensors")).hexdigest()
+
+
+def test_a_server_that_dies_at_the_first_chat_comes_back_by_itself(served: Served, room: MachineRoom) -> None:
+    room.behaviour.faults.vllm = "crash-at-chat"
+    messages = [{"role": "user", "content": "hello"}]
+    with pytest.raises((ConnectionError, IndexError)):
+        ask(served.machine, "POST", "/v1/chat/completions", {"messages": messages})
+    room.behaviour.faults.vllm = ""
+    eventually(lambda: restarts(served.machine) >= 1)
+    eventually(lambda: healthy(served.machine), 60)
+
+
+def restarts(machine: BootedMachine) -> int:
+    return int(machine.exec(["docker", "inspect", "-f", "{{.RestartCount}}", "vllm"]).stdout)
+
+
+def healthy(machine: BootedMachine) -> bool:
+    try:
+        return ask(machine, "GET", "/health")[0] == 200
+    except (ConnectionError, IndexError):
+        return False
 
 
 def test_power_cut_and_the_same_disk_again(served: Served) -> None:

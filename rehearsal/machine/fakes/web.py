@@ -79,13 +79,15 @@ def handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
                 host=self.headers.get("Host", "").split(":")[0].lower(),
                 path=unquote(parts.path),
                 query={name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()},
-                headers={name.lower(): value for name, value in self.headers.items()},
+                headers={name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers},
                 body=body,
             )
             try:
                 self._send(answer(request), head=self.command == "HEAD")
             except Reset:
                 self._reset()
+            except LookupError as error:  # the instance is gone while its machine still runs
+                self._send(Reply(503, str(error).encode()), head=self.command == "HEAD")
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
 
