@@ -62,7 +62,7 @@ def _no_secret(cloud: LocalCloud) -> None:
 def _empty_secret(cloud: LocalCloud) -> None:
     google = _google(cloud)
     for name in google.secret_names():
-        google.put_secret(name, "")
+        google.empty_secret(name)
 
 
 def _planted_disk(cloud: LocalCloud) -> None:

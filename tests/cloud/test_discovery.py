@@ -8,6 +8,7 @@ import pytest
 
 from rehearsal.cloud.google import LocalGoogleCloud
 from rehearsal.cloud.google.api import APIS
+from rehearsal.cloud.google.cloud import OwnError
 from rehearsal.cloud.google.discovery import document
 from rehearsal.cloud.google.schema import TOLERATED, normalise, violations
 from rehearsal.cloud.google.table import BEFORE, handlers
@@ -71,7 +72,7 @@ def test_a_method_that_only_google_has_is_said_to_be_missing_here(cloud: LocalGo
 
 
 def test_an_answer_that_google_could_not_give_is_recorded() -> None:
-    with LocalGoogleCloud() as cloud:
+    with pytest.raises(OwnError, match="mood"), LocalGoogleCloud() as cloud:
         api = Api(cloud)
         cloud.put_account("flexserve-vm")
         api.create()
@@ -82,7 +83,7 @@ def test_an_answer_that_google_could_not_give_is_recorded() -> None:
 
 
 def test_a_bug_of_ours_is_a_500_and_is_recorded() -> None:
-    with LocalGoogleCloud() as cloud:
+    with pytest.raises(OwnError, match="TypeError"), LocalGoogleCloud() as cloud:
         cloud.state.compute.clear()
         cloud.state.compute[f"projects/demo/zones/{ZONE}/instances/vm"] = {"name": object()}
         assert Api(cloud)("GET", f"zones/{ZONE}/instances/vm")[0] == 500

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from rehearsal.cloud.google import LocalGoogleCloud
+from rehearsal.faults import FAULTS
 from tests.cloud.conftest import ACCOUNT, ZONE, Api, instance
 
 SECRET = "/secretmanager/v1/projects/demo/secrets/hf-token"
@@ -89,7 +90,10 @@ def test_a_late_grant(cloud: LocalGoogleCloud, api: Api) -> None:
 def test_a_missing_and_an_empty_secret(cloud: LocalGoogleCloud, api: Api) -> None:
     status, body = api("GET", f"{SECRET}/versions/latest:access")
     assert status == 404 and "not found" in body["error"]["message"]
-    cloud.put_secret("hf-token", "")
+    cloud.put_secret("hf-token", "s3cret")
+    billed = cloud.ledger.left()
+    FAULTS["secret-empty"].apply(cloud)
+    assert cloud.ledger.left() == billed  # the fault itself leaves nothing on the bill
     status, body = api("GET", f"{SECRET}/versions/latest:access")
     assert (status, body["payload"]) == (200, {})
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rehearsal.cloud.google import LocalGoogleCloud
+from rehearsal.cloud.google.cloud import OwnError
 from rehearsal.contracts import Completed, HostInventory, MachineSpec
 from rehearsal.faults import FAULTS, gce_flex
 from tests.cloud.conftest import ACCOUNT, ZONE, Api, instance
@@ -156,7 +157,7 @@ def test_a_machine_that_does_not_start_is_said_and_stops_nothing() -> None:
     def broken(spec: MachineSpec) -> Recorded:
         raise OSError("no loop device left")
 
-    with LocalGoogleCloud(broken) as cloud:
+    with pytest.raises(OwnError, match="no loop device left"), LocalGoogleCloud(broken) as cloud:
         cloud.put_account("flexserve-vm")
         Api(cloud).create()
         assert [text.strip().splitlines()[-1] for text in cloud.own_errors()] == ["OSError: no loop device left"]

@@ -28,6 +28,10 @@ from rehearsal.contracts import Machine, MachineFactory
 OPERATOR_TOKEN = "local-operator-token"
 
 
+class OwnError(Exception):
+    """The local cloud itself went wrong; each line says how."""
+
+
 class LocalGoogleCloud:
     """A `rehearsal.contracts.LocalCloud` with one project. Without a machine factory its instances are API only."""
 
@@ -74,7 +78,10 @@ class LocalGoogleCloud:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stop. Raises OwnError when it answered what Google could not: a rehearsal against it proves nothing."""
         self.stop()
+        if error is None and (wrong := self.own_errors()):
+            raise OwnError("\n".join(wrong))
 
     @property
     def base(self) -> str:
@@ -171,6 +178,15 @@ class LocalGoogleCloud:
         """The secret was never there."""
         with self.state.lock:
             secretmanager.drop(self.state, f"projects/{self.state.number}/secrets/{name}")
+
+    def empty_secret(self, name: str) -> None:
+        """Its newest version was empty from the first. Raises KeyError without one."""
+        with self.state.lock:
+            prefix = f"projects/{self.state.number}/secrets/{name}/versions/"
+            versions = [path for path in self.state.versions if path.startswith(prefix)]
+            if not versions:
+                raise KeyError(f"no version of {name}")
+            self.state.versions[versions[-1]]["_data"] = ""
 
     def put_account(self, account_id: str) -> str:
         """A service account that exists already; its email."""
