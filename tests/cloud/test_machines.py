@@ -120,6 +120,27 @@ def test_a_change_of_metadata_wakes_who_waits(world: World) -> None:
     assert guest.wait_for_change(world.cloud.guest("vm").etag(), 0.01) == world.cloud.guest("vm").etag()
 
 
+def test_waiting_and_changing_at_once_do_not_lock_each_other(world: World) -> None:
+    world.api.create()
+    guest, over = world.cloud.guest("vm"), threading.Event()
+
+    def wait() -> None:
+        while not over.is_set():
+            guest.wait_for_change(guest.etag(), 0.2)
+
+    waiters = [threading.Thread(target=wait, daemon=True) for _ in range(4)]
+    for waiter in waiters:
+        waiter.start()
+    for turn in range(60):
+        fingerprint = world.api("GET", VM)[1]["metadata"]["fingerprint"]
+        items = [{"key": "turn", "value": str(turn)}]
+        assert world.api("POST", f"{VM}/setMetadata", {"fingerprint": fingerprint, "items": items})[0] == 200
+    over.set()
+    for waiter in waiters:
+        waiter.join(30)
+        assert not waiter.is_alive()
+
+
 def test_guest_attributes_only_when_enabled(world: World) -> None:
     world.api.create()
     with pytest.raises(ValueError, match="disabled"):

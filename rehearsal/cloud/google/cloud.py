@@ -12,7 +12,7 @@ from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.google import billing, iam, inventory, secretmanager
 from rehearsal.cloud.google.api import Front
 from rehearsal.cloud.google.call import Json, Trouble
-from rehearsal.cloud.google.compute import disks, kinds, lifecycle
+from rehearsal.cloud.google.compute import default_network, disks, lifecycle
 from rehearsal.cloud.google.compute.scheduling import run_seconds
 from rehearsal.cloud.google.control import Control
 from rehearsal.cloud.google.fleet import Fleet
@@ -52,7 +52,7 @@ class LocalGoogleCloud:
         self.state.tokens = Tokens(self.clock)
         self.state.policies = Policies(self.clock, self._account_exists)
         self.state.fleet = Fleet(self.state, machine_factory, self.access_secret)
-        kinds.default_network(self.state)
+        default_network.add(self.state)
         iam.add_default_account(self.state)
         self._front = Front(self.state, self.log)
         self._server = HttpServer(self._front, Control(self).answer, self.clock)

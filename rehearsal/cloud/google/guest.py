@@ -29,6 +29,7 @@ class GuestView:
         self._changed = threading.Condition()
         self._reported: dict[tuple[str, str], str] = {}
         self._closed = False
+        self._wakes = 0
 
     def _instance(self) -> Json:
         """The instance. Raises LookupError once it is gone."""
@@ -99,16 +100,18 @@ class GuestView:
         """
         deadline = time.monotonic() + timeout
         while True:
+            seen = self._wakes
+            current = self.etag()  # takes the cloud's lock, under which `wake` is called: never inside the condition
+            left = deadline - time.monotonic()
+            if current != etag or left <= 0 or self._closed:
+                return current
             with self._changed:
-                current = self.etag()
-                left = deadline - time.monotonic()
-                if current != etag or left <= 0 or self._closed:
-                    return current
-                self._changed.wait(min(left, 1.0))
+                self._changed.wait_for(lambda seen=seen: self._wakes != seen, min(left, 1.0))  # type: ignore[misc]
 
     def wake(self) -> None:
         """The metadata may have changed."""
         with self._changed:
+            self._wakes += 1
             self._changed.notify_all()
 
     def close(self) -> None:

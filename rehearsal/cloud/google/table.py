@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from rehearsal.cloud.google import iam, operations, secretmanager, services
 from rehearsal.cloud.google.call import Call, Json
-from rehearsal.cloud.google.compute import disks, instances, kinds, places, updates
+from rehearsal.cloud.google.compute import disks, instances, kinds, places, power, reports, updates
 from rehearsal.cloud.google.state import State
 
 Handler = Callable[[State, Call], Json]
@@ -15,7 +15,7 @@ Handler = Callable[[State, Call], Json]
 def handlers() -> Mapping[str, Handler]:
     """By discovery id. Raises ValueError when two modules claim the same method."""
     table: dict[str, Handler] = {}
-    for module in (operations, places, kinds, disks, instances, updates, iam, secretmanager, services):
+    for module in (operations, places, kinds, disks, instances, updates, power, reports, iam, secretmanager, services):
         for method, handler in module.HANDLERS.items():
             if method in table:
                 raise ValueError(f"two handlers for {method}")

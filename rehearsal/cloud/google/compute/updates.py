@@ -1,4 +1,4 @@
-"""What can be changed on an instance while it lives, each against its fingerprint, and power."""
+"""What can be changed on an instance while it lives, each against its fingerprint."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from rehearsal.cloud.google import billing
 from rehearsal.cloud.google.call import Call, Json
-from rehearsal.cloud.google.compute import checks, lifecycle
+from rehearsal.cloud.google.compute import checks
 from rehearsal.cloud.google.compute.instances import complete_access, metadata_value, path_of
 from rehearsal.cloud.google.compute.scheduling import checked
-from rehearsal.cloud.google.errors import condition_not_met, error, invalid
+from rehearsal.cloud.google.errors import condition_not_met, invalid
 from rehearsal.cloud.google.operations import begin
-from rehearsal.cloud.google.state import State, fingerprint, link
+from rehearsal.cloud.google.state import State, fingerprint
 
 
 def _change(state: State, call: Call, change: Callable[[Json], None], kind: str | None = None) -> Json:
@@ -158,84 +158,8 @@ def set_service_account(state: State, call: Call) -> Json:
     return _change(state, call, lambda v: v.update(serviceAccounts=[call.body]))
 
 
-def stop(state: State, call: Call) -> Json:
-    """Refused for TPU machines: they are deleted, not stopped."""
-    path = path_of(call)
-    value = checks.find(state, path)
-    name = value["machineType"].rsplit("/", 1)[-1]
-    row = state.inventory.machine_type(name, call.params["zone"])
-    if row is not None and row.tpu:
-        text = f"The instance '{value['name']}' of machine type {name} cannot be stopped. Delete it instead."
-        raise error(400, "unsupportedOperation", text)
-    return begin(state, call, path, "stop", then=lambda: lifecycle.stop(state, path), seconds=state.pace.stopping)
-
-
-def start(state: State, call: Call) -> Json:
-    """Provision again, on the same disks."""
-    path = path_of(call)
-    value = checks.find(state, path)
-    if value["status"] != "TERMINATED":
-        return begin(state, call, path, "start")
-
-    def apply() -> None:
-        value["status"] = "PROVISIONING"
-        lifecycle.provision(state, path)
-
-    return begin(state, call, path, "start", apply=apply, seconds=state.pace.provisioning + state.pace.staging)
-
-
-def reset(state: State, call: Call) -> Json:
-    """A power cut, and on again: same disk, same window."""
-    path = path_of(call)
-    checks.find(state, path)
-    return begin(state, call, path, "reset", then=lambda: state.fleet.reset(path))
-
-
 def _resource_path(call: Call) -> str:
     return f"projects/{call.params['project']}/zones/{call.params['zone']}/instances/{call.params['resource']}"
-
-
-def guest_attributes(state: State, call: Call) -> Json:
-    """By `queryPath` (`namespace/`) or `variableKey` (`namespace/key`)."""
-    path = path_of(call)
-    checks.find(state, path)
-    stored = state.fleet.guest_attributes(path)
-    answer: Json = {"kind": "compute#guestAttributes", "selfLink": link(f"{path}/guestAttributes/")}
-    if key := call.query.get("variableKey"):
-        namespace, _, name = key.partition("/")
-        if (namespace, name) not in stored:
-            raise _no_attribute(key)
-        return answer | {"variableKey": key, "variableValue": stored[namespace, name]}
-    query = call.query.get("queryPath", "")
-    namespace, _, name = query.strip("/").partition("/")
-    items = [
-        {"namespace": ns, "key": k, "value": v}
-        for (ns, k), v in sorted(stored.items())
-        if namespace in ("", ns) and name in ("", k)
-    ]
-    if not items:
-        raise _no_attribute(query)
-    return answer | {"queryPath": query, "queryValue": {"items": items}}
-
-
-def _no_attribute(query: str) -> Exception:
-    return error(404, "notFound", f"The resource '{query}' of type 'Guest Attribute' was not found.")
-
-
-def serial_port(state: State, call: Call) -> Json:
-    """The console from byte `start` on; `next` is where to go on."""
-    path = path_of(call)
-    checks.find(state, path)
-    data = state.fleet.console(path).encode()
-    start = min(int(call.query.get("start") or 0), len(data))
-    part = data[start : start + (1 << 20)]
-    return {
-        "kind": "compute#serialPortOutput",
-        "contents": part.decode(errors="replace"),
-        "start": str(start),
-        "next": str(start + len(part)),
-        "selfLink": link(f"{path}/serialPort"),
-    }
 
 
 HANDLERS = {
@@ -250,9 +174,4 @@ HANDLERS = {
     "compute.instances.setSecurityPolicy": nothing,
     "compute.instances.setMachineType": set_machine_type,
     "compute.instances.setServiceAccount": set_service_account,
-    "compute.instances.stop": stop,
-    "compute.instances.start": start,
-    "compute.instances.reset": reset,
-    "compute.instances.getGuestAttributes": guest_attributes,
-    "compute.instances.getSerialPortOutput": serial_port,
 }
