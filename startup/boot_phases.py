@@ -19,8 +19,8 @@ class PhaseRow:
 PHASES: Mapping[str, PhaseRow] = {
     row.name: row
     for row in (
-        PhaseRow("packages", "install Docker from the distribution's packages", (), "Docker's daemon is installed"),
-        PhaseRow("docker", "start Docker, wait until it answers, hold its packages", ("packages",), "`docker info` works"),
+        PhaseRow("packages", "install Docker, hold its packages, turn automatic upgrades off", (), "it was done before"),
+        PhaseRow("docker", "start Docker, wait until it answers", ("packages",), "`docker info` works"),
         PhaseRow("token", "fetch the Hub token from Secret Manager as the machine's own identity", (), "the weights are complete"),
         PhaseRow("image", "pull the container image by digest", ("docker",), "the image is there"),
         PhaseRow(

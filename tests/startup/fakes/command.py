@@ -1,0 +1,197 @@
+"""Stand-in commands. Each keeps its argv and environment; `faults.json` says what goes wrong."""
+
+import json
+import os
+import sys
+import time
+
+from shared import Shared, stamp
+
+SERVER_LOG = (
+    "Starting to load model",
+    "Loading weights took 0.10 seconds",
+    "Compiling the model with different input shapes.",
+    "init engine (profile, create kv cache, warmup model) took 0.20 seconds",
+    "Application startup complete.",
+)
+CRASHES = {
+    "bad-flag": "vllm: error: unrecognized arguments: --no-such-flag",
+    "kv-cache-too-small": "ValueError: To serve at least one request with the model's max seq len (131072), "
+    "(16.00 GiB KV cache is needed, which is larger than the available KV cache memory (0.71 GiB). "
+    "Based on the available memory, the estimated maximum model length is 5632.",
+    "kv-cache-none": "ValueError: No available memory for the cache blocks.",
+    "out-of-memory": "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.",
+    "accelerator-busy": "RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy",
+    "no-accelerator": "RuntimeError: Unable to initialize backend 'tpu': UNKNOWN: No devices",
+    "unsupported-quantization": "ValueError: quantization method compressed-tensors is not supported on tpu",
+    "port-in-use": "OSError: [Errno 98] Address already in use",
+    "crash-loop": "SomethingOddError: nobody has seen this before",
+    "shared-memory": "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 98304, Hardware limit: 65536",
+}
+
+
+def main(world, name, words):
+    world.note("calls.jsonl", {"argv": [name, *words], "env": dict(os.environ)})
+    return globals()[name.replace("-", "_")](world, words)
+
+
+def dpkg(world, words):
+    return 0
+
+
+def dpkg_query(world, words):
+    print("docker.io\ncontainerd\nrunc")
+    return 1  # as for a name that is not installed
+
+
+def apt_mark(world, words):
+    return 0
+
+
+def journalctl(world, words):
+    print("dockerd[1]: failed to start daemon: no space for a network")
+    return 0
+
+
+def apt_get(world, words):
+    world.hold("packages")
+    fault = world.fault("apt")
+    if fault == "lock" or (fault == "lock-3" and world.count("apt") < 3):
+        print("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4242 (unattended-upgr)", file=sys.stderr)
+        return 100
+    if fault == "mirror":
+        print("E: Failed to fetch http://mirror.test/x.deb  Connection failed", file=sys.stderr)
+        return 100
+    if fault == "no-package" and "install" in words:
+        print("E: Unable to locate package docker.io", file=sys.stderr)
+        return 100
+    if "install" in words:
+        for command in ("docker", "dockerd"):
+            target = world.folder / "bin" / command
+            target.write_text((world.folder / "bin" / "apt-get").read_text().replace(" apt-get ", f" {command} "))
+            target.chmod(0o755)
+    return 0
+
+
+def systemctl(world, words):
+    if words[:2] == ["enable", "--now"]:
+        world.hold("docker")
+        if world.fault("docker") != "down":
+            (world.folder / "docker" / "up").touch()
+    return 0
+
+
+def docker(world, words):
+    up = (world.folder / "docker" / "up").exists()
+    if not up:
+        print("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", file=sys.stderr)
+        return 1
+    return globals()["docker_" + words[0]](world, words[1:])
+
+
+def docker_info(world, words):
+    return 0
+
+
+def docker_image(world, words):
+    return 0 if (world.folder / "docker" / "image").exists() else 1
+
+
+def docker_pull(world, words):
+    world.hold("image")
+    fault = world.fault("pull")
+    if fault == "429-twice":
+        fault = "429" if world.count("pull") < 2 else None
+    texts = {
+        "429": "Error response from daemon: toomanyrequests: You have reached your pull rate limit.",
+        "no-space": "failed to register layer: write /usr/lib/x.so: no space left on device",
+        "not-found": "Error response from daemon: manifest for vllm/vllm-tpu@sha256:00 not found: manifest unknown",
+        "denied": "Error response from daemon: pull access denied for vllm/vllm-tpu",
+        "network": 'Error response from daemon: Get "https://registry-1.docker.io/v2/": dial tcp: no such host',
+    }
+    if fault:
+        print(texts[fault], file=sys.stderr)
+        return 1
+    (world.folder / "docker" / "image").write_text(words[-1])
+    print(f"Status: Downloaded newer image for {words[-1]}")
+    return 0
+
+
+def docker_run(world, words):
+    if world.container() is not None:
+        print(
+            'docker: Error response from daemon: Conflict. The container name "/flexserve-vllm" is already in use.', file=sys.stderr
+        )
+        return 125
+    if world.fault("run") == "refused":
+        print("docker: Error response from daemon: invalid mount config", file=sys.stderr)
+        return 125
+    label = words[words.index("--label") + 1]
+    crash = world.fault("server")
+    if isinstance(crash, list):  # one a run
+        turn = world.count("run")
+        crash = crash[turn] if turn < len(crash) else None
+    (world.folder / "docker" / "log").unlink(missing_ok=True)
+    container = {"name": "flexserve-vllm", "id": f"c{time.time_ns()}", "label": label.partition("=")[2], "argv": words}
+    world.keep({**container, "status": "running", "restarts": 0, "started": stamp(), "crash": crash})
+    if crash in CRASHES:
+        world.log("Starting to load model", "Traceback (most recent call last):", CRASHES[crash])
+    else:
+        world.log(SERVER_LOG[0])
+        world.hold("load")
+        world.log(SERVER_LOG[1])
+        if not (world.folder / "held" / "compile").exists():
+            world.log(*SERVER_LOG[2:])
+    return 0
+
+
+def docker_inspect(world, words):
+    container = world.container()
+    if container is None:
+        print("Error: No such container: flexserve-vllm", file=sys.stderr)
+        return 1
+    if container["crash"] in CRASHES and container["status"] != "exited":
+        container.update(status="restarting", restarts=container["restarts"] + 1)
+        world.keep(container)
+    state = {
+        "Status": container["status"],
+        "StartedAt": container["started"],
+        "ExitCode": 1,
+        "OOMKilled": container["crash"] == "oom",
+    }
+    labels = {"flexserve.config": container["label"]}
+    about = {"Id": container["id"], "RestartCount": container["restarts"], "State": state, "Config": {"Labels": labels}}
+    print(json.dumps([about]))
+    return 0
+
+
+def docker_logs(world, words):
+    since = words[words.index("--since") + 1] if "--since" in words else ""
+    if world.fault("token-in-log"):
+        world.log("a line with " + (world.folder / "secret").read_text().strip())
+    compile_gate = world.folder / "held" / "compile"
+    lines = (world.folder / "docker" / "log").read_text().splitlines()
+    container = world.container()
+    if compile_gate.exists():
+        compile_gate.with_name("compile.reached").touch()
+    elif not any("init engine" in line for line in lines) and container and container["crash"] not in CRASHES:
+        world.log(*SERVER_LOG[2:])
+        lines = (world.folder / "docker" / "log").read_text().splitlines()
+    print("\n".join(line for line in lines if line.split(" ")[0] >= since))
+    return 0
+
+
+def docker_stop(world, words):
+    container = world.container()
+    if container:
+        world.keep({**container, "status": "exited"})
+    return 0
+
+
+def docker_rm(world, words):
+    (world.folder / "docker" / "flexserve-vllm.container").unlink(missing_ok=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Shared(sys.argv[1]), sys.argv[2], sys.argv[3:]))
