@@ -2,7 +2,8 @@
 
 The boot script writes one JSON document a phase and one for the whole, to `STATUS_DIR` on the machine and, where the cloud
 has such a channel, outside it (Compute Engine guest attributes, namespace `flexserve`, keys `state` and `phase-NAME`).
-Phase names are an open set; times are seconds since the start of that run of the script.
+Phase names are an open set; times are seconds since the start of that run of the script. A run is known by its `run`: phase
+documents of an earlier one are still there while this one has not reached the phase, and are not part of it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def parse(values: Mapping[str, str]) -> BootStatus | None:
     phases = []
     for key, text in values.items():
         record = _document(text) if key.startswith(PHASE_PREFIX) else None
-        if record is not None:
+        if record is not None and record.get("run") == raw.get("run"):
             phases.append(
                 Phase(
                     name=str(record.get("name", key.removeprefix(PHASE_PREFIX))),

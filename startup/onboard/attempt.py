@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from startup.onboard import causes
 
@@ -17,7 +16,12 @@ def pauses(longest: float = 60) -> Iterator[float]:
     return (min(2.0**turn, longest) for turn in itertools.count())
 
 
-def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3, sleep: Callable[[float], None] = time.sleep) -> None:
+def sleep(seconds: float) -> None:
+    """Wait by the `sleep` on PATH: who looks at the process list sees what a boot waits for."""
+    subprocess.run(["sleep", f"{seconds:g}"], check=False)
+
+
+def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3) -> None:
     """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest."""
     strange = 0
     for pause in pauses():

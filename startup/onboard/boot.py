@@ -51,6 +51,7 @@ class Boot:
         self._boot_id = places.BOOT_ID.read_text(encoding="ascii").strip()
         self._began = time.monotonic()
         self._started_at = int(time.time())
+        self._run = f"{time.time_ns():x}"
         self._running: dict[str, Step] = {}
         self._failure = ("", "")
         self._ended: queue.Queue[tuple[Step, str]] = queue.Queue()
@@ -108,7 +109,7 @@ class Boot:
                     "cause": cause,
                     "log_tail": tail,
                     "limit_s": step.limit,
-                    "started_at": self._started_at,
+                    "run": self._run,
                 },
             )
 
@@ -183,6 +184,7 @@ class Boot:
                 "started_at": self._started_at,
                 "updated_at": int(time.time()),
                 "boot_id": self._boot_id,
+                "run": self._run,
             },
         )
 

@@ -10,8 +10,7 @@ import hashlib
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -20,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from startup.onboard import causes, places
-from startup.onboard.attempt import pauses
+from startup.onboard.attempt import pauses, sleep
 from startup.onboard.curl import Answer, ask
 
 HUB = "https://huggingface.co"
@@ -56,16 +55,16 @@ class Source:
         return {"model": self.model, "revision": self.revision, "secret": self.secret}
 
 
-def download(source: Source, folder: Path, *, sleep: Callable[[float], None] = time.sleep) -> None:
+def download(source: Source, folder: Path) -> None:
     """Make `folder` complete. Raises `Failed`; waits as the Hub asks while it throttles or does not answer."""
     folder.mkdir(parents=True, exist_ok=True)
-    entries = listing(source, sleep)
+    entries = listing(source)
     missing = [entry for entry in entries if not _there(folder / entry.name, entry.size)]
     check_space(folder, missing)
     print(f"{len(entries)} files, {sum(e.size for e in entries) / 1e9:.2f} GB; {len(missing)} to fetch", flush=True)
     pool = ThreadPoolExecutor(TOGETHER)
     try:
-        for _ in pool.map(lambda entry: fetch(source, entry, folder, sleep), missing):
+        for _ in pool.map(lambda entry: fetch(source, entry, folder), missing):
             pass
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # after a failure nobody waits for the others
@@ -73,14 +72,14 @@ def download(source: Source, folder: Path, *, sleep: Callable[[float], None] = t
     _write_through(folder / COMPLETE, names)
 
 
-def listing(source: Source, sleep: Callable[[float], None]) -> Sequence[Entry]:
+def listing(source: Source) -> Sequence[Entry]:
     """What the model consists of, without what vLLM does not read."""
     url = f"{HUB}/api/models/{quote(source.model)}/revision/{quote(source.revision)}?blobs=true"
     for pause in pauses(LONGEST_PAUSE):
         answer = ask(url, "-L", header_file=places.HUB_HEADER)
         if answer.status == 200:
             return wanted(answer.document().get("siblings"))
-        wait(source, answer, pause, sleep)
+        wait(source, answer, pause)
     raise AssertionError("the pauses have no end")
 
 
@@ -97,7 +96,7 @@ def wanted(siblings: Any) -> Sequence[Entry]:
     return [entry for entry in entries if not any(fnmatch(entry.name, pattern) for pattern in patterns)]
 
 
-def fetch(source: Source, entry: Entry, folder: Path, sleep: Callable[[float], None]) -> None:
+def fetch(source: Source, entry: Entry, folder: Path) -> None:
     """One file: as often as it takes, from where the last try ended."""
     place, part = folder / entry.name, folder / f"{entry.name}.part"
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +109,7 @@ def fetch(source: Source, entry: Entry, folder: Path, sleep: Callable[[float], N
         if have < entry.size or not part.exists():
             answer = transfer(url, part)
             if answer.status not in (200, 206):
-                wait(source, answer, next(tries), sleep)
+                wait(source, answer, next(tries))
                 continue
         if right(part, entry):
             _settle(part, place)
@@ -145,7 +144,7 @@ def transfer(url: str, part: Path) -> Answer:
     return Answer(int(done.stdout) if ok else 0, "", error, head)
 
 
-def wait(source: Source, answer: Answer, pause: float, sleep: Callable[[float], None]) -> None:
+def wait(source: Source, answer: Answer, pause: float) -> None:
     """Sleep before the next try, as long as the Hub asks if it does. Raises `Failed` when none can help."""
     cause = refusal(answer, bool(source.secret))
     text = causes.say(cause, **source.facts(), detail=answer.error or f"HTTP {answer.status}")

@@ -10,19 +10,17 @@ import base64
 import binascii
 import os
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from startup.onboard import causes, places
-from startup.onboard.attempt import pauses
+from startup.onboard.attempt import pauses, sleep
 from startup.onboard.curl import Answer, ask, metadata
 
 LONGEST_PAUSE = 15.0
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
-def fetch(project: str, secret: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+def fetch(project: str, secret: str) -> None:
     """Put the secret's latest version where `curl` finds it. Raises `Failed`; waits for late grants without end."""
     for pause in pauses(LONGEST_PAUSE):
         reason = identity() or access(project, secret)

@@ -10,11 +10,12 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from startup.onboard import causes, chat, docker, places
+from startup.onboard.attempt import sleep
 
 LOADED = re.compile(
     r"Loading weights took|Model loading took|checkpoint shards: 100%|KV cache size: [\d,]+ tokens|(?:[Ww]eights|[Mm]odel) loaded"
@@ -24,8 +25,6 @@ STARTED = re.compile(r"Application startup complete|Uvicorn running on")
 CRASHES = 3
 WRONG_ANSWERS = 3
 POLL, LONG_POLL, PATIENCE = 0.3, 2.0, 20  # seconds, seconds, polls before the long one
-
-Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,9 @@ class Wanted:
 class Watch:
     """One phase's view of the container: its new lines, its crashes."""
 
-    def __init__(self, wanted: Wanted, phase: str, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, wanted: Wanted, phase: str) -> None:
         self._wanted = wanted
         self._phase = phase
-        self._sleep = sleep
         self._memory = remembered()
         self._tail: deque[str] = deque(maxlen=200)
         self._polls = 0
@@ -86,7 +84,7 @@ class Watch:
     def pause(self) -> None:
         """Between two looks: short at first, since a small model starts quickly."""
         self._polls += 1
-        self._sleep(POLL if self._polls < PATIENCE else LONG_POLL)
+        sleep(POLL if self._polls < PATIENCE else LONG_POLL)
 
     def _crashed(self, container: docker.Container) -> None:
         crashes = max(container.restarts - int(self._memory.get("first", 0)), 1 if not container.running else 0)
@@ -96,7 +94,7 @@ class Watch:
             print("the accelerator is still held: stopping the container, starting it once more", flush=True)
             self._remember(busy=True)
             docker.remove()
-            self._sleep(5)
+            sleep(5)
             start(self._wanted, busy=True)
             self._memory = remembered()
             self._tail.clear()
@@ -156,9 +154,9 @@ def compile_(wanted: Wanted) -> int:
     return 0
 
 
-def serving(wanted: Wanted, sleep: Sleep = time.sleep) -> int:
+def serving(wanted: Wanted) -> int:
     """Phase `serving`: the number asked for comes back."""
-    watch = Watch(wanted, "serving", sleep)
+    watch = Watch(wanted, "serving")
     wrong = refused = 0
     while True:
         watch.look()
