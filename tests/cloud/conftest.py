@@ -1,3 +1,5 @@
+"""A local Google cloud for each test."""
+
 import json
 from collections.abc import Iterator
 from typing import Any

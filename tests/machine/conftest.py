@@ -1,3 +1,5 @@
+"""Machines for the tests, and what they need of the host."""
+
 from __future__ import annotations
 
 import os

@@ -85,7 +85,7 @@ def test_a_preview_shows_what_only_the_cloud_will_know_as_unknown(google: Direct
 def test_inputs_beyond_the_table_are_refused_by_name(
     extra: dict[str, Any], said: str, google: Direct, vm_args: dict[str, Any]
 ) -> None:
-    with pytest.raises(ValueError, match="stand-in|required") as refused:
+    with pytest.raises(ValueError, match=r"stand-in|required") as refused:
         google.check(INSTANCE, vm_args | extra)
     assert said in str(refused.value)
 

@@ -1,3 +1,5 @@
+"""A relay, a server behind it, and a tunnel for each test."""
+
 from __future__ import annotations
 
 import ssl
