@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
 
     meaning: str
 
-    def __new__(cls, value: int, meaning: str) -> "ExitCode":
+    def __new__(cls, value: int, meaning: str = "") -> "ExitCode":  # a look-up by number names no meaning
         """Keep the meaning beside the number."""
         member = int.__new__(cls, value)
         member._value_ = value
