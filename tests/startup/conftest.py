@@ -1,3 +1,5 @@
+"""Boot specs and rendered scripts for the tests."""
+
 from __future__ import annotations
 
 import os
