@@ -21,5 +21,5 @@ class Limits:
     linger_s: float = 5.0  # a client that is gone: its last bytes are still delivered while acknowledgements come
     half_closed_s: float = 60.0  # a client that closed its side only: how long without data before it is reset
     spare_s: float = 10.0  # the check's session waits this long for the first client
-    ack_after_s: float = 0.1  # a lull after which what was received is acknowledged
+    ack_after_s: float = 0.5  # a lull after which what was received is acknowledged
     close_s: float = 2.0  # an orderly end of a link

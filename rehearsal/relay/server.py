@@ -30,7 +30,7 @@ Connect = Callable[[str, str, int], "socket.socket | int"]
 Allowed = Callable[[str, str, str, str, int], "int | None"]
 
 _quiet = logging.Logger("rehearsal.relay.picows")
-_quiet.addHandler(logging.NullHandler())  # gcloud's second CLOSE is no news
+_quiet.setLevel(logging.CRITICAL + 1)  # picows makes a child of it for each link; gcloud's second CLOSE is no news
 
 
 @dataclass(frozen=True)

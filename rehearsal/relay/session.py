@@ -242,6 +242,8 @@ class Session(asyncio.Protocol):
                 link.close(4013, "invalid data")
                 return
             payload = bytes(message[6 : 6 + length])
+            if self._log is not None:
+                self._log.append((time.monotonic(), b"<" + payload[:24]))
             if self._up is None:
                 self._to_machine(payload)
             else:

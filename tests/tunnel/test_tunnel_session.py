@@ -152,3 +152,14 @@ def test_a_session_that_broke_before_its_sid_starts_again() -> None:
     assert session.reopen() == ""
     session.receive(memoryview(frames.connected("new")))
     assert [body(message) for message in drain(session)] == [b"early"]
+
+
+def test_picows_logs_nothing_whatever_the_programs_logging_is() -> None:
+    """It asks a child of the logger it is given, for every read."""
+    import logging
+
+    from flexserve.tunnel.iap.transport import _quiet
+
+    child = logging.Logger("child")
+    child.parent = _quiet
+    assert not child.isEnabledFor(logging.CRITICAL)

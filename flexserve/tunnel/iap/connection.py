@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._down = bytearray()  # received, not yet with the local socket
         self._ack_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None  # the client is gone and waits for the last acknowledgement
         self._task: asyncio.Task[None] | None = None
         self._eof_task: asyncio.Task[None] | None = None
         self._last_data_at = self._loop.time()
@@ -199,6 +200,8 @@ class Connection(asyncio.Protocol):
             self._flush()
         if self._confirmed is not None and not self._confirmed.done() and self.session.state is State.READY:
             self._confirmed.set_result(None)
+        if self._drained is not None and not self.session.unacked and not self._drained.done():
+            self._drained.set_result(None)
         self._pump()
 
     def on_writable(self) -> None:
@@ -316,11 +319,11 @@ class Connection(asyncio.Protocol):
 
     async def _after_eof(self) -> None:
         """Deliver what the client sent; then end if it is gone, or wait for the answer if it only closed its side."""
-        acked, since = -1, self._loop.time()
-        while self.session.unacked and self._loop.time() - since < self._limits.linger_s:
-            if self.session.acked != acked:
-                acked, since = self.session.acked, self._loop.time()
-            await asyncio.sleep(_LOOK_S / 10)
+        acked = -1
+        while self.session.unacked and self.session.acked != acked:  # as long as acknowledgements come
+            acked = self.session.acked
+            self._drained = self._loop.create_future()
+            await asyncio.wait((self._drained,), timeout=self._limits.linger_s)
         while not self._over and self._local is not None:
             gone = self._client_is_gone()
             idle = self._loop.time() - self._last_data_at

@@ -22,6 +22,7 @@ from verdict.errors import FlexserveError, Gone
 
 _RETRY_S = 1.0  # between two checks while nothing listens yet
 _WATCH_S = 5.0
+_ASK_S = 60.0  # the cloud is asked this often whether the machine still exists
 _SLEPT_S = 10.0  # the wall clock ran this much further than the process: the machine slept
 _PASSING_S = 10.0  # a broken link is tried again this long at the start even without `wait`
 
@@ -202,6 +203,7 @@ class IapTunnel(Tunnel):
         """Notice that the machine slept, and that the window closed."""
         loop = asyncio.get_running_loop()
         wall, own = time.time(), loop.time()
+        asked = own
         while True:
             await asyncio.sleep(_WATCH_S)
             if (time.time() - wall) - (loop.time() - own) > _SLEPT_S:
@@ -209,7 +211,9 @@ class IapTunnel(Tunnel):
                     connection.poke()
             wall, own = time.time(), loop.time()
             closes = self._options.expires_at
-            if closes is not None and time.time() >= closes.timestamp():
+            over = closes is not None and time.time() >= closes.timestamp()
+            if over or loop.time() - asked > _ASK_S:  # the second: reclaimed, or a clock of ours that is wrong
+                asked = loop.time()
                 expired = await self._expired()
                 if expired is not None:
                     self._fail(expired)

@@ -1,0 +1,225 @@
+"""The stage of the tunnel's benchmarks: machine, relay and tunnels, each a process of its own, all on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PATTERN = hashlib.shake_256(b"flexserve tunnel").digest(65_521) * 17
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def serve_machine() -> None:
+    """The machine's side: `echo`, `send N` (closes right after), `sink N` (answers the digest), `chat ID COUNT RATE`."""
+    server = socket.create_server(("127.0.0.1", 0), backlog=512)
+    print(server.getsockname()[1], flush=True)
+    while True:
+        client, _ = server.accept()
+        threading.Thread(target=_serve, args=(client,), daemon=True).start()
+
+
+def _serve(client: socket.socket) -> None:
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        with client, client.makefile("rb") as lines:
+            while line := lines.readline().decode().split():
+                what, *numbers = line
+                if what == "echo":
+                    while data := lines.read1(65_536):
+                        client.sendall(data)
+                elif what == "send":
+                    send_pattern(client, int(numbers[0]))
+                    return
+                elif what == "sink":
+                    client.sendall(_digest_of(lines, int(numbers[0])))
+                elif what == "hello":
+                    client.sendall(b"hello\n")
+                elif what == "chat":
+                    _chat(client, *map(int, numbers))
+                elif what == "slow":
+                    time.sleep(int(numbers[1]) / 1000)
+                    client.sendall(_digest_of(lines, int(numbers[0])))
+    except OSError:
+        pass
+
+
+def send_pattern(client: socket.socket, size: int) -> None:
+    sent = 0
+    while sent < size:
+        start = sent % 65_521
+        sent += client.send(memoryview(PATTERN)[start : start + min(1 << 20, size - sent)])
+
+
+def _digest_of(lines, size: int) -> bytes:
+    digest = hashlib.sha256()
+    while size and (data := lines.read1(min(size, 1 << 20))):
+        digest.update(data)
+        size -= len(data)
+    return digest.hexdigest().encode()
+
+
+def _chat(client: socket.socket, ident: int, count: int, rate: int) -> None:
+    start = time.monotonic()
+    for index in range(count):
+        time.sleep(max(start + index / rate - time.monotonic(), 0))
+        client.sendall(b"%08d %08d %013d\n" % (ident, index, 0))  # 32 bytes
+
+
+def prioritise(pid: int | str = "self", nice: int | None = None) -> None:
+    """Give a session's processes the priority in `TUNNEL_NICE` (or `nice`): Linux schedules sessions, not only processes."""
+    wanted = os.environ.get("TUNNEL_NICE") if nice is None else str(nice)
+    if wanted:
+        with contextlib.suppress(OSError):  # no autogroups here, or no right
+            Path(f"/proc/{pid}/autogroup").write_text(wanted, encoding="ascii")
+
+
+@contextmanager
+def process(arguments: list[str], **more) -> Iterator[subprocess.Popen[bytes]]:
+    """A child in a group of its own; its whole group is gone afterwards."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}
+    child = subprocess.Popen(
+        arguments, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **more
+    )
+    prioritise(child.pid)
+    try:
+        yield child
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(child.pid, number)
+                child.wait(10)
+            except ProcessLookupError:
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        child.wait()
+        child.stdout.close()
+
+
+@contextmanager
+def machine() -> Iterator[int]:
+    with process([sys.executable, str(Path(__file__).resolve())]) as child:
+        yield int(child.stdout.readline())
+
+
+@dataclass
+class RelayProcess:
+    """A relay that runs; `log` is written when it stops."""
+
+    url: str
+    ca_file: str
+    log: Path | None = None
+
+
+@contextmanager
+def relay(machine_port: int, log: Path | None = None) -> Iterator[RelayProcess]:
+    extra = ["--log", str(log)] if log else []
+    with process([sys.executable, "-m", "rehearsal.relay", "--to", f"127.0.0.1:{machine_port}", *extra]) as child:
+        said = json.loads(child.stdout.readline())
+        yield RelayProcess(said["url"], said["ca_file"], log)
+
+
+@dataclass
+class Running:
+    """A tunnel that listens. `start_s`: from the command's start to the line that says so."""
+
+    port: int
+    pid: int
+    start_s: float
+
+    def cpu_s(self) -> float:
+        """CPU seconds of its process group so far."""
+        total = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == self.pid:
+                total += int(fields[11]) + int(fields[12])
+        return total / _TICK
+
+    def rss_mb(self) -> float:
+        """Resident memory of the biggest process of the group, MB."""
+        biggest = 0
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if int((folder / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[2]) == self.pid:
+                    biggest = max(biggest, int((folder / "statm").read_text(encoding="ascii").split()[1]))
+            except OSError:
+                continue
+        return biggest * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def gcloud(via: RelayProcess, instance: str, python: str | None = None) -> Iterator[Running]:
+    """Gcloud's helper with a new configuration folder; `python`: another interpreter for it (one that has numpy)."""
+    folder = Path(tempfile.mkdtemp(prefix="tunnel-gcloud-"))
+    (folder / "token").write_text("a-token", encoding="ascii")
+    environment = {
+        "PYTHONUNBUFFERED": "1",
+        "CLOUDSDK_CONFIG": str(folder / "config"),
+        "CLOUDSDK_CORE_PROJECT": "demo-project",
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(folder / "token"),
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        "CLOUDSDK_CORE_CHECK_GCE_METADATA": "false",
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "CLOUDSDK_CORE_DISABLE_FILE_LOGGING": "true",
+        "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": via.ca_file,
+        "PYTHONPATH": "",
+    }
+    if python:
+        environment |= {"CLOUDSDK_PYTHON": python, "CLOUDSDK_PYTHON_SITEPACKAGES": "1"}
+    port = free_port()
+    command = [
+        "gcloud", "compute", "start-iap-tunnel", instance, "8000", "--zone=us-central1-a",
+        f"--local-host-port=127.0.0.1:{port}", f"--iap-tunnel-url-override={via.url}",
+    ]  # fmt: skip
+    try:
+        yield from _running(command, environment, b"Listening on port")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def ours(via: RelayProcess, instance: str) -> Iterator[Running]:
+    """Our command from a known access; `flexserve tunnel -s STACK` reads it from the stack first."""
+    environment = {"FLEXSERVE_IAP_URL": via.url, "SSL_CERT_FILE": via.ca_file, "GOOGLE_OAUTH_ACCESS_TOKEN": "a-token"}
+    command = [sys.executable, str(ROOT / "tests" / "tunnel" / "run_tunnel.py"), instance]
+    yield from _running(command, environment, b"Listening on http")
+
+
+def _running(command: list[str], environment: dict[str, str], ready: bytes) -> Iterator[Running]:
+    began = time.perf_counter()
+    with process(command, env=environment, stderr=subprocess.DEVNULL) as child:
+        line = child.stdout.readline()
+        took = time.perf_counter() - began
+        if not line.startswith(ready):
+            raise SystemExit(f"{command[0]} did not come up: {line!r}")
+        digits = line.replace(b"]", b"/").replace(b"[", b":").replace(b"127.0.0.1:", b":").split(b":")[-1].split(b"/")[0]
+        yield Running(int(digits), child.pid, took)
+
+
+if __name__ == "__main__":
+    serve_machine()
