@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import select
 import socket
 import struct
 import sys
@@ -20,6 +21,13 @@ _ERROR = 2  # NLMSG_ERROR
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 _ANY_COOKIE = b"\xff" * 8
 _INODE = _HEADER.size + 68  # inet_diag_msg: 4 bytes, a 48-byte socket id, four u32, then the inode
+
+
+def pair_is_gone(descriptor: int) -> bool:
+    """The same for a socket pair, where the system tells both sides' end apart from one side's."""
+    watch = select.poll()
+    watch.register(descriptor, 0)
+    return any(events & select.POLLHUP for _, events in watch.poll(0))
 
 
 def client_is_gone(client: tuple[str, int], server: tuple[str, int]) -> bool | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import socket
 import threading
-from dataclasses import replace
 
 from flexserve.tunnel.options import Options
 from infra.access import Access, Iap
@@ -15,11 +15,15 @@ from verdict.errors import BadConfig
 from verdict.exit_codes import ExitCode
 
 _CHUNK = 65_536
-_AFTER_END_S = 1.0  # stdin has ended: how long without data before the connection ends
+_LAST_S = 5.0  # the last bytes' way to stdout
 
 
 async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 1) -> int:
-    """Relay descriptor `stdin` to the machine's port and back to `stdout`; 0 when either side ended. Raises the cause else."""
+    """Relay descriptor `stdin` to the machine's port and back to `stdout`.
+
+    0 when the machine's side ended, or when nobody reads stdout any more. The end of stdin alone is no end: the answer may
+    still come. Raises the cause of any other end.
+    """
     if not isinstance(access, Iap):
         raise BadConfig(
             f"--on-stdin does not work with access of kind {access.kind}",
@@ -28,10 +32,9 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
     from flexserve.tunnel.iap.tunnel import IapTunnel
 
     ours, theirs = socket.socketpair()
-    limits = replace(options.limits, half_closed_s=_AFTER_END_S)
-    tunnel = IapTunnel(access, replace(options, limits=limits), None)
+    tunnel = IapTunnel(access, options, None)
     threads = [
-        threading.Thread(target=_copy_in, args=(stdin, theirs), daemon=True),
+        threading.Thread(target=_copy_in, args=(stdin, theirs, stdout), daemon=True),
         threading.Thread(target=_copy_out, args=(theirs, stdout), daemon=True),
     ]
     for thread in threads:
@@ -40,16 +43,21 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
         await tunnel.serve_socket(ours)
     finally:
         await tunnel.stop()
-        await asyncio.to_thread(threads[1].join, _AFTER_END_S)  # the last bytes are on their way to stdout
+        await asyncio.to_thread(threads[1].join, _LAST_S)
         theirs.close()
     return ExitCode.DONE
 
 
-def _copy_in(source: int, sink: socket.socket) -> None:
+def _copy_in(source: int, sink: socket.socket, stdout: int) -> None:
+    """Until stdin ends; then until stdout's reader is gone too (ssh ends both), which ends the connection."""
     with contextlib.suppress(OSError):
         while data := os.read(source, _CHUNK):
             sink.sendall(data)
         sink.shutdown(socket.SHUT_WR)
+        watch = select.poll()
+        watch.register(stdout, 0)  # errors only
+        watch.poll()
+        sink.shutdown(socket.SHUT_RDWR)
 
 
 def _copy_out(source: socket.socket, sink: int) -> None:

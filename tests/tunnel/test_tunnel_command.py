@@ -169,6 +169,7 @@ def test_stdin_and_stdout_are_interactive(started) -> None:
     process.stdin.flush()
     assert process.stdout.read(5) == b"hello"
     process.stdin.close()
+    process.stdout.close()  # as ssh does when it ends
     assert process.wait(20) == 0
 
 

@@ -67,6 +67,17 @@ async def test_a_client_that_is_gone_is_told_from_one_that_half_closed(world) ->
     server.close()
 
 
+def test_a_socket_pair_tells_too() -> None:
+    ours, theirs = socket.socketpair()
+    assert not peer.pair_is_gone(ours.fileno())
+    theirs.shutdown(socket.SHUT_WR)
+    assert not peer.pair_is_gone(ours.fileno())
+    theirs.shutdown(socket.SHUT_RDWR)
+    assert peer.pair_is_gone(ours.fileno())
+    ours.close()
+    theirs.close()
+
+
 async def test_a_client_that_goes_leaves_no_connection_behind(world) -> None:
     """HTTP clients close after each answer: what they leave must not pile up on the machine."""
     async with open_tunnel(world.access(), options=world.options()) as tunnel:

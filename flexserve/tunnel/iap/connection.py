@@ -337,7 +337,7 @@ class Connection(asyncio.Protocol):
         local = cast(asyncio.Transport, self._local)
         ours, theirs = local.get_extra_info("sockname"), local.get_extra_info("peername")
         if not (isinstance(ours, tuple) and isinstance(theirs, tuple)):
-            return None
+            return peer.pair_is_gone(local.get_extra_info("socket").fileno())
         return peer.client_is_gone(theirs, ours)
 
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from flexserve.tunnel import listener
 from flexserve.tunnel.events import Event, Stats
-from flexserve.tunnel.iap import auth, codes, proxy, transport, urls
+from flexserve.tunnel.iap import auth, proxy, transport, urls
 from flexserve.tunnel.iap.codes import After, TunnelFailure
 from flexserve.tunnel.iap.connection import Connection, Ended
 from flexserve.tunnel.iap.transport import Dialer
@@ -111,7 +111,7 @@ class IapTunnel(Tunnel):
             lambda: Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=ended), sock
         )
         how = await over
-        if how.failure is not None and how.failure.ending is not codes.HALF_CLOSED:
+        if how.failure is not None:
             raise await self._verdict(how.failure)
 
     async def stop(self) -> None:
