@@ -22,11 +22,15 @@ class Caller:
 
 @dataclass(frozen=True)
 class OperationError:
-    """How an operation ends that fails: its `error` object and the HTTP status that it records."""
+    """How an operation ends that fails: its `error` object and the HTTP status that it records.
+
+    `capacity`: it fails for want of capacity, so a request that may wait is queued instead.
+    """
 
     error: Json
     status: int = 400
     message: str = "BAD REQUEST"
+    capacity: bool = False
 
 
 @dataclass
@@ -44,10 +48,16 @@ class Trouble:
     answer: Callable[[Call], tuple[int, Json]] | None = None
     operation: Callable[[Call], OperationError] | None = None
     delay_s: float = 0.0
+    capacity: bool = False
+    """Whether it is a stock-out, which capacity ends."""
 
     def matches(self, call: Call) -> bool:
         """Whether it is still armed for this call."""
         return self.times != 0 and fnmatchcase(call.id, self.call) and re.search(self.path, call.path) is not None
+
+    def concerns(self, zone: str) -> bool:
+        """Whether it is armed for calls in this zone only."""
+        return self.path == f"/zones/{zone}/"
 
     def spend(self) -> None:
         """Count one use."""

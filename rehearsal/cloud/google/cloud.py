@@ -12,7 +12,7 @@ from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.google import billing, iam, inventory, secretmanager
 from rehearsal.cloud.google.api import Front
 from rehearsal.cloud.google.call import Json, Trouble
-from rehearsal.cloud.google.compute import default_network, disks, lifecycle
+from rehearsal.cloud.google.compute import default_network, disks, lifecycle, queue
 from rehearsal.cloud.google.compute.scheduling import run_seconds
 from rehearsal.cloud.google.control import Control
 from rehearsal.cloud.google.fleet import Fleet
@@ -209,6 +209,12 @@ class LocalGoogleCloud:
         """Nothing goes wrong any more."""
         with self.state.lock:
             self.state.troubles.clear()
+
+    def give_capacity(self, zone: str = "") -> None:
+        """There is capacity again, in the zone or everywhere: no stock-out is armed any more, and what is queued there starts."""
+        with self.state.lock:
+            self.state.troubles = [t for t in self.state.troubles if not t.capacity or (zone and not t.concerns(zone))]
+            queue.capacity_came(self.state, zone)
 
     def disable(self, service: str) -> None:
         """Switch an API off (`compute.googleapis.com`)."""

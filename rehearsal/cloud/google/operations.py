@@ -48,6 +48,28 @@ def begin(
     return shown(operation)
 
 
+def waiting(state: State, call: Call, target: str, kind: str, *, at_most: float) -> str:
+    """Start an operation that ends when `end_at` or `fail` says so, at the latest in `at_most` seconds; its path."""
+    target_id = str(state.compute.get(target, {}).get("id") or new_id())
+    return str(_record(state, scope_of(call.params), target, target_id, kind, call.caller.email, at_most)["_path"])
+
+
+def end_at(state: State, path: str, when: float) -> None:
+    """A waiting operation will be DONE at `when` (epoch seconds)."""
+    state.operations[path][DONE_AT] = when
+
+    def end() -> None:
+        with state.lock:
+            _finish(state, path, None)
+
+    state.clock.at(when, end)
+
+
+def fail(state: State, path: str, doom: OperationError) -> None:
+    """A waiting operation ends now, in this error."""
+    _finish(state, path, doom)
+
+
 def record_done(state: State, scope: str, target: str, target_id: str, kind: str) -> None:
     """An operation of the cloud's own (a window that closed, a reclaim), which is over."""
     operation = _record(state, scope, target, target_id, kind, "system@google.com", 0.0)

@@ -36,6 +36,14 @@ NO_LABELS = "42WmSpB8rSM="
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """An instance that waits for capacity: what starts it, and what ends the wait without it."""
+
+    grant: Callable[[], None]
+    give_up: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class Pace:
     """How long things take on the cloud's clock, in seconds.
 
@@ -73,6 +81,7 @@ class State:
         self.denied: set[str] = set()
         self.troubles: list[Trouble] = []
         self.reports: list[Report] = []
+        self.queue: dict[str, Waiting] = {}
 
     def stamp(self, when: float | None = None) -> str:
         """A time as compute writes it."""

@@ -48,7 +48,7 @@ def stock_out(*, zone: str = "", times: int | None = None, details: bool = False
                 "code": "ZONE_RESOURCE_POOL_EXHAUSTED",
                 "message": f"{start}  Try a different zone, or try again later.",
             }
-            return OperationError({"errors": [entry]}, 503, "SERVICE UNAVAILABLE")
+            return OperationError({"errors": [entry]}, 503, "SERVICE UNAVAILABLE", capacity=True)
         machine, name = _machine(call), call.params["zone"]
         text = f"A {machine} VM instance is currently unavailable in the {name} zone."
         entry = {
@@ -75,9 +75,9 @@ def stock_out(*, zone: str = "", times: int | None = None, details: bool = False
                 },
             ],
         }
-        return OperationError({"errors": [entry]}, 503, "SERVICE UNAVAILABLE")
+        return OperationError({"errors": [entry]}, 503, "SERVICE UNAVAILABLE", capacity=True)
 
-    return Trouble(INSERT, path=f"/zones/{zone}/" if zone else "", times=times, operation=failed)
+    return Trouble(INSERT, path=f"/zones/{zone}/" if zone else "", times=times, operation=failed, capacity=True)
 
 
 def quota(*, times: int | None = None) -> Trouble:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rehearsal.cloud.google.call import Call, Json, scope_of
-from rehearsal.cloud.google.compute import checks, disks, lifecycle, scheduling
+from rehearsal.cloud.google.compute import checks, disks, lifecycle, queue, scheduling
 from rehearsal.cloud.google.errors import error, invalid
 from rehearsal.cloud.google.inventory import MachineType, region_of
 from rehearsal.cloud.google.listing import aggregated, listed
@@ -26,6 +26,7 @@ def insert(state: State, call: Call) -> Json:
     machine = _machine_type(state, call)
     checks.labels(call.body.get("labels"))
     checks.metadata(call.body.get("metadata", {}))
+    queue.wait_seconds(call.body.get("params", {}))
     rules = scheduling.checked(call.body.get("scheduling", {}), machine)
     wanted = disks.planned(state, call, machine)
     nics = [_nic(state, call, index, nic) for index, nic in enumerate(call.body.get("networkInterfaces", []))]
@@ -42,6 +43,9 @@ def insert(state: State, call: Call) -> Json:
         state.compute[path] = value
         lifecycle.provision(state, path)
 
+    doom = call.doom()
+    if doom is not None and doom.capacity and queue.wait_seconds(call.body.get("params", {})):
+        return queue.enqueue(state, call, path, value, apply, doom)
     return begin(state, call, path, "insert", apply=apply, seconds=state.pace.provisioning + state.pace.staging)
 
 

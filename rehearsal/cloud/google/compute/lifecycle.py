@@ -78,7 +78,9 @@ def take_away(state: State, path: str, kind: str) -> None:
 
 
 def stopping(state: State, path: str) -> None:
-    """On its way out. Called under the lock."""
+    """On its way out; out of the queue, if it was there. Called under the lock."""
+    if (waiting := state.queue.pop(path, None)) is not None:
+        waiting.give_up()
     state.compute[path]["status"] = "STOPPING"
 
 
