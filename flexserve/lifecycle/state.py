@@ -10,6 +10,8 @@ from infra.targets.protocol import DeploymentRef, Failure, Machine, QueueEntry, 
 from startup.phases import BootStatus, Phase
 
 STOPPED = frozenset({"stopped", "stopping", "terminated", "suspended", "suspending", "shutting-down"})
+ENDING = frozenset({"stopping", "suspending", "shutting-down"})
+"""On the way to stopped or to gone: which of the two, a later look says."""
 GONE = frozenset({State.EXPIRED, State.RECLAIMED})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flexserve.checks.nonce import Answer
 from flexserve.lifecycle.look import look
 from flexserve.lifecycle.parts import BootFailed, Parts
-from flexserve.lifecycle.state import GONE, Status, describe
+from flexserve.lifecycle.state import ENDING, GONE, Status, describe
 from infra.duration import words
 from infra.targets.protocol import DeploymentRef, LiveTarget, State
 from verdict.errors import FlexserveError, Gone, NoAccess, TimedOut
@@ -33,7 +33,8 @@ def until_serving(
         status = describe(parts.stack, seen)
         report(status)
         waited = parts.clock.monotonic() - started
-        _give_up(status, machine=seen.machine is not None)
+        ending = seen.machine is not None and seen.machine.cloud_state.lower() in ENDING
+        _give_up(status, machine=seen.machine is not None, ending=ending)
         if status.state is State.SERVING and status.current:
             try:
                 answer = parts.ask(ref)
@@ -60,13 +61,13 @@ def until_serving(
         parts.clock.sleep(INTERVAL_S)
 
 
-def _give_up(status: Status, *, machine: bool) -> None:
+def _give_up(status: Status, *, machine: bool, ending: bool) -> None:
     """Raise when waiting cannot help."""
     if status.state in GONE:
         raise Gone(
             f"the deployment is {status.state}", why=status.cause, way_out=f"flexserve up -s {status.stack} asks for a new one"
         )
-    if status.state is State.STOPPED:
+    if status.state is State.STOPPED and not ending:
         raise FlexserveError("the machine is stopped", why=status.cause, way_out=f"flexserve down -s {status.stack}")
     if status.state is State.ABSENT:
         raise FlexserveError(f"{status.stack} has no machine", way_out=f"flexserve up -s {status.stack}")

@@ -186,6 +186,22 @@ def test_it_is_reclaimed_while_one_waits():
         run(World(ups=gone))
 
 
+@pytest.mark.parametrize(("after", "error"), [(None, Gone), ("TERMINATED", FlexserveError)])
+def test_a_machine_that_is_stopping_is_looked_at_again(after: str | None, error: type[FlexserveError]):
+    """The cloud shows STOPPING both while it takes a machine back and while one is switched off."""
+
+    def ending(world: World) -> Changes:
+        changes = created(world)
+        world.live.machine = machine(cloud_state="STOPPING")
+        then = machine(cloud_state=after) if after else None
+        world.clock.on_sleep = [lambda: setattr(world.live, "machine", then)]
+        return changes
+
+    with pytest.raises(error) as caught:
+        run(World(ups=ending))
+    assert type(caught.value) is error
+
+
 def test_no_report_in_ten_minutes_is_a_failure_of_its_own():
     def mute(world: World) -> Changes:
         changes = created(world)
