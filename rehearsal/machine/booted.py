@@ -33,9 +33,9 @@ MAC = "42:01:0a:80:00:02"
 
 @dataclass(frozen=True)
 class Layers:
-    """What every machine of a run shares, all read-only to it."""
+    """What every machine of a run shares, all read-only to it. A sandbox has no root."""
 
-    root: Path
+    root: Path | None
     conf: Path
     repo: Path
     registry: Path
@@ -46,6 +46,7 @@ class BootedMachine:
     """`rehearsal.contracts.Machine` under systemd-nspawn. `failure` says why it went off by itself, when it did so badly."""
 
     kind = "booted"
+    launcher = HERE / "launcher.sh"
 
     def __init__(self, spec: MachineSpec, folder: Path, layers: Layers, behaviour: Behaviour) -> None:
         self.spec = spec
@@ -74,7 +75,7 @@ class BootedMachine:
             self._wait_gone()
             self._cut, self.failure = False, ""
             self.power_ons += 1
-            launcher = spawn.spawn(["bash", str(HERE / "launcher.sh")], self._environment(), self.folder / "launcher.log")
+            launcher = spawn.spawn(["bash", str(self.launcher)], self._environment(), self.folder / "launcher.log")
             self._launcher = launcher
             threading.Thread(target=self._watch, args=(launcher,), name=f"watch {self.spec.name}", daemon=True).start()
 
@@ -100,7 +101,7 @@ class BootedMachine:
         command = [sys.executable, "-ISE", str(HERE / "enter.py"), str(leader), *argv]
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")}, text=True, errors="replace",
+            env=self._exec_environment(), text=True, errors="replace",
         )  # fmt: skip
         try:
             out, err = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
@@ -168,13 +169,19 @@ class BootedMachine:
         """The machine's init on this host. Raises RuntimeError when the machine is off or has none in time."""
         until = time.monotonic() + timeout
         while self._launcher is not None and self.running():
-            leader = kernel.launched(self._launcher.pid)[1]
+            leader = self._init_of(self._launcher.pid)
             if leader is not None:
                 return leader
             if time.monotonic() > until:
                 break
             time.sleep(0.02)
         raise RuntimeError(f"{self.spec.name} is off" + (f": {self.failure}" if self.failure else ""))
+
+    def _init_of(self, launcher: int) -> int | None:
+        return kernel.launched(launcher)[1]
+
+    def _exec_environment(self) -> Mapping[str, str]:
+        return {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
 
     def _wait_gone(self) -> None:
         """Until no process and no loop device of an earlier power-on is left: a disk must never be mounted twice."""
@@ -225,7 +232,7 @@ class BootedMachine:
         package_root = str(HERE.parent.parent)
         return {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "M_ID": self.ident, "M_NAME": self.spec.name, "M_DIR": str(self.folder), "M_ROOT": str(self._layers.root),
+            "M_ID": self.ident, "M_NAME": self.spec.name, "M_DIR": str(self.folder), "M_ROOT": str(self._layers.root or ""),
             "M_CONF": str(self._layers.conf), "M_DISK_GB": str(self.spec.disk_gb), "M_EGRESS": str(int(self.spec.egress)),
             "M_GOOGLE": str(int(self._google())), "M_ADDRESS": self.address, "M_MAC": _mac(self.spec), "M_PYTHON": sys.executable,
             "PYTHONPATH": package_root, "PYTHONDONTWRITEBYTECODE": "1",
@@ -238,7 +245,7 @@ class BootedMachine:
         document = {
             "bridge": str(self.folder / "bridge"), "folder": str(self.folder), "hostname": self.spec.name,
             "address": self.address, "egress": self.spec.egress, "google": self._google(),
-            "root": str(self._layers.root), "repo": str(self._layers.repo), "registry": str(self._layers.registry),
+            "root": str(self._layers.root or ""), "repo": str(self._layers.repo), "registry": str(self._layers.registry),
             "certificate": str(self._layers.certificates / "server.crt"), "key": str(self._layers.certificates / "server.key"),
         }  # fmt: skip
         (self.folder / "fakes.json").write_text(json.dumps(document))

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import NoReturn
 
-NAMESPACES = ("ipc", "uts", "net", "cgroup", "pid", "mnt")  # the mount namespace last: after it, /proc is the machine's
+NAMESPACES = ("user", "ipc", "uts", "net", "cgroup", "pid", "mnt")  # the mount namespace last: after it, /proc is the machine's
 PR_SET_PDEATHSIG = 1
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
 
@@ -20,7 +20,10 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 def main(pid: str, argv: list[str]) -> int:
     """The command's exit code; 128 + signal when it was killed; 127 when it is not there."""
     libc = ctypes.CDLL(None, use_errno=True)
-    descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
+    folders = ENVIRONMENT["PATH"]
+    ENVIRONMENT["PATH"] = ":".join(filter(None, (os.environ.get("M_PATH"), folders)))
+    other = [name for name in NAMESPACES if os.readlink(f"/proc/self/ns/{name}") != os.readlink(f"/proc/{pid}/ns/{name}")]  # noqa: PTH115
+    descriptors = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in other]
     for descriptor in descriptors:
         if libc.setns(descriptor, 0):
             raise OSError(ctypes.get_errno(), "setns")

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from rehearsal.contracts import HostInventory, Machine, MachineSpec
 from rehearsal.machine import assets, authority, conf, kernel
@@ -17,6 +17,9 @@ from rehearsal.machine.capable import missing
 from rehearsal.machine.fakes import hub, packages, registry
 from rehearsal.machine.faults import Behaviour
 from rehearsal.machine.images import ImageRegistry
+from rehearsal.machine.sandbox.images import SandboxImages
+from rehearsal.machine.sandbox.machine import SandboxMachine, write_conf
+from rehearsal.machine.sandbox.machine import lacking as sandbox_lacks
 from rehearsal.machine.sweep import sweep
 from verdict.errors import FlexserveError
 
@@ -27,22 +30,30 @@ class MachineRoom:
     """Makes machines (`room(spec)`, a `MachineFactory`) and cleans up after them. Use it as a context manager.
 
     `work` is the folder for everything (default: a new one in `$FLEXSERVE_STATE` or the temporary folder). `behaviour` may be
-    changed at any time and holds for all machines.
+    changed at any time and holds for all machines. `kind`: best takes a sandbox where no machine can be booted; after
+    entering it is what it became, `booted` or `sandbox`, and `why_sandbox` says what was missing.
     """
 
-    def __init__(self, work: Path | None = None, behaviour: Behaviour | None = None) -> None:
+    def __init__(
+        self,
+        work: Path | None = None,
+        behaviour: Behaviour | None = None,
+        *,
+        kind: Literal["best", "booted", "sandbox"] = "best",
+    ) -> None:
+        self.kind = kind
         self._own = work is None
         self.work = (work or Path(tempfile.mkdtemp(prefix="machines-", dir=os.environ.get("FLEXSERVE_STATE")))).resolve()
         self.behaviour = behaviour or Behaviour()
         self.machines: dict[str, Machine] = {}
-        self._images: ImageRegistry | None = None
+        self.why_sandbox = ""
+        self._assets: assets.Assets | None = None
+        self._images: ImageRegistry | SandboxImages | None = None
         self._layers: Layers | None = None
 
     def __enter__(self) -> Self:
         """Sweep what a killed run left, make the authority. Raises `FlexserveError` with what a booted machine lacks."""
-        if lacking := missing():
-            raise FlexserveError("no machine can be booted here", why="; ".join(lacking), way_out="run as root on Debian or Ubuntu")
-        self._assets = assets.locate()
+        self._settle_kind()
         sweep(self.work / "machines")
         (self.work / "machines").mkdir(parents=True, exist_ok=True)
         authority.make(self.work / "certificates", NAMES)
@@ -59,12 +70,13 @@ class MachineRoom:
         shutil.rmtree(self.work if self._own else self.work / "machines", ignore_errors=True)
 
     @property
-    def images(self) -> ImageRegistry:
+    def images(self) -> ImageRegistry | SandboxImages:
         """The image registry on this host's loopback, started when first asked for."""
         if self._images is None:
             folder = self.work / "registry"
             folder.mkdir(parents=True, exist_ok=True)
-            self._images = ImageRegistry(folder, self._assets.root, self._assets.images)
+            built = self._assets
+            self._images = ImageRegistry(folder, built.root, built.images) if built else SandboxImages(folder)
         return self._images
 
     def __call__(self, spec: MachineSpec) -> Machine:
@@ -75,7 +87,8 @@ class MachineRoom:
             raise FlexserveError(f"no machine of flavour {spec.flavour} is rehearsed", why="only gce machines are built so far")
         number = sum(1 for name in self.machines if name.split("#")[0] == spec.name)
         key = f"{spec.name}#{number}" if number else spec.name
-        machine = BootedMachine(spec, self.work / "machines" / key, self._shared(), self.behaviour)
+        make = BootedMachine if self._assets else SandboxMachine
+        machine = make(spec, self.work / "machines" / key, self._shared(), self.behaviour)
         self.machines[key] = machine
         return machine
 
@@ -83,9 +96,25 @@ class MachineRoom:
         """What all machines of this room have on this host; empty after leaving."""
         return kernel.inventory(self.work / "machines", "no machine has this name")
 
+    def _settle_kind(self) -> None:
+        lacking = [] if self.kind == "sandbox" else missing()
+        if self.kind == "booted" and lacking:
+            raise FlexserveError("no machine can be booted here", why="; ".join(lacking), way_out="run as root on Debian or Ubuntu")
+        if self.kind != "sandbox" and not lacking:
+            self.kind, self._assets = "booted", assets.locate()
+            return
+        if nothing := sandbox_lacks():
+            raise FlexserveError("neither a machine nor a sandbox can be had here", why="; ".join(lacking + nothing))
+        self.kind, self.why_sandbox = "sandbox", "; ".join(lacking)
+
     def _shared(self) -> Layers:
         if self._layers is None:
             certificates, layer = self.work / "certificates", self.work / "conf"
-            conf.write(layer, self._assets.root, (certificates / "ca.crt").read_bytes())
-            self._layers = Layers(self._assets.root, layer, self._assets.repo, self.images.storage, certificates)
+            authority_file = (certificates / "ca.crt").read_bytes()
+            if self._assets:
+                conf.write(layer, self._assets.root, authority_file)
+                self._layers = Layers(self._assets.root, layer, self._assets.repo, self.images.storage, certificates)
+            else:
+                write_conf(layer, authority_file)
+                self._layers = Layers(None, layer, layer, self.images.storage, certificates)
         return self._layers

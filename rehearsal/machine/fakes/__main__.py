@@ -43,7 +43,8 @@ def main(config: Mapping[str, Any]) -> None:
     if config["egress"] or config["google"]:
         servers.append(serve(dns.GOOGLE_APIS, 443, google.GoogleApis(bridge).answer, context))
     if config["egress"]:
-        registry.start(Path(config["root"]), Path(config["registry"]), REGISTRY_BACKEND, folder)
+        if config["root"]:
+            registry.start(Path(config["root"]), Path(config["registry"]), REGISTRY_BACKEND, folder)
         images = registry.Registry(bridge, holds, REGISTRY_BACKEND)
         models = hub.Hub(bridge, holds)
 
