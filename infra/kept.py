@@ -18,6 +18,7 @@ STASH_TYPE = "pulumi:index:Stash"
 CONSENT = "FLEXSERVE_REPLACE"
 PLACE = "FLEXSERVE_PLACE"
 ALLOW = "FLEXSERVE_ALLOW"
+DOWN_UP = "`flexserve down` and `up` again"
 RULE = "live-machine-would-be-replaced"
 
 
@@ -25,7 +26,8 @@ class OnChange(StrEnum):
     """What a changed key of the stack file does to a live machine."""
 
     FOLLOW = "follow"  # reaches it in place
-    IGNORE = "ignore"  # kept as it was, with a word
+    IGNORE = "ignore"  # kept as it was while the machine lives, with a word
+    NEVER = "never"  # kept as it was until the stack is destroyed, with a word
     REFUSE = "refuse"  # stops before anything is changed
 
 
@@ -101,6 +103,10 @@ def reconcile(kept: Kept | None, wanted: Mapping[str, Wanted], *, live: bool, co
         if old is not None and want.satisfied_by(old):
             choices[key] = old
             continue
+        if old is not None and want.on_change is OnChange.NEVER:
+            choices[key] = old
+            words.append(f"flexserve:{key} stays {old.value}, not {want.asked}; {DOWN_UP}")
+            continue
         fresh = Choice(want.asked, want.value) if want.value is not None else None
         if old is None or want.on_change is OnChange.FOLLOW or not live:
             choices[key] = fresh
@@ -146,4 +152,4 @@ def consents(environ: Mapping[str, str]) -> bool:
 
 
 def _way_out() -> str:
-    return f"`flexserve down` and `up` again, or {CONSENT}=1 to replace the machine"
+    return f"{DOWN_UP}, or {CONSENT}=1 to replace the machine"

@@ -37,6 +37,7 @@ def want(asked, value, on_change=OnChange.REFUSE, fits=()):
         pytest.param(
             want("new", "n", OnChange.REFUSE), False, False, Choice("new", "n"), 0, (), id="no machine: nothing to protect"
         ),
+        pytest.param(want("new", "n", OnChange.NEVER), False, True, OLD.choices["k"], 1, (), id="never: not even with consent"),
         pytest.param(
             want("b", "b", OnChange.IGNORE, ("b",)), False, False, Choice("b", "b"), 0, (), id="no machine: the next zone"
         ),

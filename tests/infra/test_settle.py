@@ -80,13 +80,17 @@ def test_what_a_live_machine_ignores_leaves_the_plan_as_it_was(tpu_v6e, first, s
         ("target.service_account=mine@acme-1.iam.gserviceaccount.com", "flexserve:target.service_account is own"),
         ("target.network={name: mine, subnetwork: mine}", "flexserve:target.network is own"),
         ("target.project=acme-2", "flexserve:target.project is acme-1"),
-        ("target.subnet_range=10.8.0.0/24", "flexserve:target.subnet_range is 10.9.0.0/24"),
     ],
 )
 def test_what_a_live_machine_cannot_take_is_refused_by_name(tpu_v6e, first, setting, named):
     with pytest.raises(Refused) as error:
         again(tpu_v6e, first, setting)
     assert named in error.value.why
+
+
+def test_the_address_range_stays_until_the_stack_is_gone(tpu_v6e, first):
+    later = again(tpu_v6e, first, "target.subnet_range=10.8.0.0/24", live=False, consent=True)
+    assert later.plan.deployment.target.subnet_range == "10.9.0.0/24" and len(later.words) == 1
 
 
 def test_with_consent_it_is_a_new_machine(tpu_v6e, first):

@@ -69,8 +69,8 @@ class Stack(pulumi.ComponentResource):
     def _way_out(self, plan: Plan, network: Any, subnetwork: Any) -> list[pulumi.Resource]:
         if plan.deployment.common.egress != "nat":
             return []
-        router = gcp.compute.Router("router", **r.router(plan, network), opts=self._opts(delete_before_replace=True))
-        nat = gcp.compute.RouterNat("nat", **r.nat(plan, router.name, subnetwork), opts=self._opts(delete_before_replace=True))
+        router = gcp.compute.Router("router", **r.router(plan, network), opts=self._opts())
+        nat = gcp.compute.RouterNat("nat", **r.nat(plan, router.name, subnetwork), opts=self._opts())
         return [router, nat]
 
     def _vm_opts(self, depends_on: list[pulumi.Resource], *, replace: bool) -> pulumi.ResourceOptions:

@@ -20,9 +20,12 @@ class Names:
         """The name of the machine, its network, its account: 6 to 30 characters, a letter first (service account rule)."""
         return f"{PREFIX}{self.id}"
 
-    def part(self, name: str) -> str:
-        """A further name of the same kind of thing."""
-        return f"{self.base}-{name}"
+    def regional(self, region: str) -> str:
+        """The name of what goes with a region, network included.
+
+        A machine that moves to another region gets its new network, with the same address range, before the old one is deleted.
+        """
+        return f"{self.base}-{region}"
 
 
 def account_email(project: str, base: str) -> str:

@@ -78,7 +78,7 @@ def wanted(c: Config, place: str) -> dict[str, Wanted]:
         "target.disk_type": _fixed(c.disk_type),
         "target.machine_type": _fixed(c.machine_type),
         "target.network": _fixed(network),
-        "target.subnet_range": _fixed(c.subnet_range),
+        "target.subnet_range": Wanted(c.subnet_range, c.subnet_range, OnChange.NEVER),
         "target.service_account": _fixed(c.service_account),
     }
 
@@ -90,6 +90,7 @@ def settled(c: Config, choices: Mapping[str, Choice]) -> Config:
             "zones": (choices["target.zones"].value,),
             "host_image": choices["target.host_image"].value,
             "disk_gb": int(choices["target.disk_gb"].value),
+            "subnet_range": choices["target.subnet_range"].value,
         }
     )
 
@@ -130,15 +131,14 @@ def secret_grant(plan: Plan, email: object) -> Args | None:
 
 def network(plan: Plan) -> Args:
     """A network of our own: custom mode, so no subnetworks and no rules that nobody asked for."""
-    names = Names(plan.boot.deployment_id)
-    return {"name": names.base, "project": config(plan).project, "auto_create_subnetworks": False}
+    return {"name": _regional(plan), "project": config(plan).project, "auto_create_subnetworks": False}
 
 
 def subnetwork(plan: Plan, network_id: object) -> Args:
     """Its only subnetwork. Google's own APIs are reached without an external address."""
-    names, c = Names(plan.boot.deployment_id), config(plan)
+    c = config(plan)
     return {
-        "name": names.base,
+        "name": _regional(plan),
         "project": c.project,
         "region": plan.region,
         "network": network_id,
@@ -159,14 +159,14 @@ def firewalls(plan: Plan, network_id: object) -> dict[str, Args]:
     }
     allow = {
         **common,
-        "name": names.part("iap"),
+        "name": f"{_regional(plan)}-iap",
         "priority": FIRST if existing else USUAL,
         "source_ranges": list(plan.deployment.common.access.source_ranges),
         "allows": [{"protocol": "tcp", "ports": [str(SSH_PORT), str(SERVER_PORT)]}],
     }
     deny = {
         **common,
-        "name": names.part("deny"),
+        "name": f"{_regional(plan)}-deny",
         "priority": SECOND,
         "source_ranges": ["0.0.0.0/0"],
         "denies": [{"protocol": "all"}],
@@ -176,15 +176,13 @@ def firewalls(plan: Plan, network_id: object) -> dict[str, Args]:
 
 def router(plan: Plan, network_id: object) -> Args:
     """What a NAT hangs on."""
-    names = Names(plan.boot.deployment_id)
-    return {"name": names.base, "project": config(plan).project, "region": plan.region, "network": network_id}
+    return {"name": _regional(plan), "project": config(plan).project, "region": plan.region, "network": network_id}
 
 
 def nat(plan: Plan, router_name: object, subnetwork_id: object) -> Args:
     """The way out without an external address, for our subnetwork only."""
-    names = Names(plan.boot.deployment_id)
     return {
-        "name": names.base,
+        "name": _regional(plan),
         "project": config(plan).project,
         "region": plan.region,
         "router": router_name,
@@ -297,6 +295,10 @@ def outputs(plan: Plan, kept: Kept, boot: Rendered) -> Args:
         "price_unknown": list(plan.cost.unknown),
         "access": to_output(Iap(project=c.project, zone=c.zones[0], instance=names.base)),
     }
+
+
+def _regional(plan: Plan) -> str:
+    return Names(plan.boot.deployment_id).regional(plan.region)
 
 
 def _fixed(value: str) -> Wanted:

@@ -86,8 +86,14 @@ def found(session: Session, project: str, kind: Kind, names: Names) -> Iterator[
         for page in session.pages("compute", f"projects/{project}/{place}/{kind.collection}", filter=wanted):
             scopes = page.get("items") or {}
             groups = [scopes] if isinstance(scopes, list) else [s.get(kind.collection) or [] for s in scopes.values()]
-            items.update({str(item["selfLink"]): item for group in groups for item in group})
+            items.update({str(item["selfLink"]): item for group in groups for item in group if ours(item, names)})
     yield from items.values()
+
+
+def ours(item: Mapping[str, Any], names: Names) -> bool:
+    """Whether a thing carries the id: as its label, or as its whole name or the beginning of it up to a dash."""
+    name, labels = str(item["name"]), item.get("labels") or {}
+    return name == names.base or name.startswith(f"{names.base}-") or labels.get(ID_LABEL) == names.id
 
 
 def price(kind: Kind, item: Mapping[str, Any]) -> float | None:
