@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import templates
 from startup import boot_phases, container
 from startup.onboard import places
 from startup.quote import q, quoted_only, shell
@@ -71,7 +72,7 @@ def _environment() -> Environment:
 
     # `{#` and `#}` are bash's (`${#array[@]}`): comments get delimiters of their own.
     environment = Environment(
-        loader=FileSystemLoader(str(files("templates"))),
+        loader=FileSystemLoader([str(path) for path in templates.__path__]),  # a target's template may lie in a folder added there
         undefined=StrictUndefined,
         autoescape=False,
         finalize=quoted_only,

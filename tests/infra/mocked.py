@@ -1,0 +1,44 @@
+"""Runs a component under Pulumi's mocks and gives what it registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+
+ANSWERS: dict[str, Any] = {
+    "creationTimestamp": "2026-11-29T18:34:04.000-00:00",
+    "email": "fs-0123456789@acme-1.iam.gserviceaccount.com",
+}
+"""What the cloud would add to a resource."""
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Keeps every registered resource; ids are names."""
+
+    def __init__(self) -> None:
+        self.resources: list[pulumi.runtime.MockResourceArgs] = []
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        """The state is the inputs and what the cloud would add."""
+        self.resources.append(args)
+        return f"{args.name}-id", {**args.inputs, **ANSWERS}
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+        """Nothing is asked."""
+        raise AssertionError(f"unexpected call of {args.token}")
+
+
+def registered(build: Callable[[], Any]) -> tuple[list[pulumi.runtime.MockResourceArgs], dict[str, Any]]:
+    """What `build()` registers (inputs in camelCase, ints as floats), and its outputs, resolved."""
+    recorder, outputs = Recorder(), {}
+    pulumi.runtime.set_mocks(recorder, project="flexserve", stack="tpu-v6e")
+
+    @pulumi.runtime.test
+    def run() -> Any:
+        stack = build()
+        return pulumi.Output.all(**stack.outputs()).apply(outputs.update)
+
+    run()
+    return recorder.resources, outputs
