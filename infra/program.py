@@ -6,6 +6,7 @@ import getpass
 import os
 import secrets
 import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from verdict.errors import FlexserveError
 
 environ: Mapping[str, str] = os.environ
 ID_BYTES = 5
+EXPLAINED = 32  # the language host's own code for "the program has said why": it adds no error of its own
 READ_STATE = "pulumi:pulumi:readStackResourceOutputs"
 
 
@@ -106,7 +108,8 @@ def sentences_not_tracebacks() -> Iterator[None]:
     try:
         yield
     except FlexserveError as error:
-        raise pulumi.RunError(str(error)) from None
+        pulumi.log.error(str(error))
+        sys.exit(EXPLAINED)
 
 
 def _login() -> str:

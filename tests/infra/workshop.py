@@ -30,6 +30,19 @@ class Ended:
     code: int
     text: str
 
+    def succeeded(self) -> bool:
+        """Ended well; fails with all that was printed otherwise."""
+        assert self.code == 0, self.text
+        return True
+
+    def failed_with(self, *texts: str) -> bool:
+        """Ended in an error that says all of this, once, without a traceback; fails with all that was printed otherwise."""
+        assert self.code != 0, self.text
+        for text in texts:
+            assert text in self.text, self.text
+        assert "Traceback" not in self.text and "unhandled" not in self.text, self.text
+        return True
+
     def changes(self) -> dict[str, int]:
         """The summary line by line: `+ 11 created` -> {"created": 11}."""
         found: dict[str, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.docs import catalog, exit_codes, faults, local_cloud, rules, stack_file
+from tools.docs import catalog, exit_codes, faults, live_changes, local_cloud, rules, stack_file
 
 PAGES = {
     "stack-file.md": stack_file.page,
@@ -14,6 +14,7 @@ PAGES = {
     "catalog.md": catalog.page,
     "faults.md": faults.page,
     "local-cloud.md": local_cloud.page,
+    "live-changes.md": live_changes.page,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

@@ -19,7 +19,11 @@ CREATE_LIMIT = "30m"  # the provider's own is 20; a create that times out comes 
 
 
 class Stack(pulumi.ComponentResource):
-    """Identity, one-secret grant, network, way out, firewall, VM, tunnel grants. `replace`: the operator gives up a live VM."""
+    """Identity, one-secret grant, network, way out, firewall, VM, tunnel grants. `replace`: the operator gives up a live VM.
+
+    A VM that moves to another region with the operator's consent goes after its new network is there, and before its old one:
+    the names on an own network carry the region, so both may exist. The provider's own order would delete the network first.
+    """
 
     def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:
         super().__init__("flexserve:gce_flex:Stack", name)
@@ -27,8 +31,11 @@ class Stack(pulumi.ComponentResource):
         self._window = timedelta(seconds=plan.deployment.common.window)
         email = self._identity(plan)
         grants = self._secret_grant(plan, email)
+        self._move = {"delete_before_replace": False} if r.config(plan).network == "own" else {}
         network, subnetwork = self._network(plan)
-        rules = [gcp.compute.Firewall(key, **args, opts=self._opts()) for key, args in r.firewalls(plan, network).items()]
+        rules = [
+            gcp.compute.Firewall(key, **args, opts=self._opts(**self._move)) for key, args in r.firewalls(plan, network).items()
+        ]
         way_out = self._way_out(plan, network, subnetwork)
         self.vm = gcp.compute.Instance(
             "vm",
@@ -60,17 +67,15 @@ class Stack(pulumi.ComponentResource):
     def _network(self, plan: Plan) -> tuple[Any, Any]:
         if r.config(plan).network != "own":
             return r.existing_network(plan)
-        network = gcp.compute.Network("network", **r.network(plan), opts=self._opts())
-        subnetwork = gcp.compute.Subnetwork(
-            "subnetwork", **r.subnetwork(plan, network.id), opts=self._opts(delete_before_replace=True)
-        )
+        network = gcp.compute.Network("network", **r.network(plan), opts=self._opts(**self._move))
+        subnetwork = gcp.compute.Subnetwork("subnetwork", **r.subnetwork(plan, network.id), opts=self._opts(**self._move))
         return network.id, subnetwork.id
 
     def _way_out(self, plan: Plan, network: Any, subnetwork: Any) -> list[pulumi.Resource]:
         if plan.deployment.common.egress != "nat":
             return []
-        router = gcp.compute.Router("router", **r.router(plan, network), opts=self._opts())
-        nat = gcp.compute.RouterNat("nat", **r.nat(plan, router.name, subnetwork), opts=self._opts())
+        router = gcp.compute.Router("router", **r.router(plan, network), opts=self._opts(**self._move))
+        nat = gcp.compute.RouterNat("nat", **r.nat(plan, router.name, subnetwork), opts=self._opts(**self._move))
         return [router, nat]
 
     def _vm_opts(self, depends_on: list[pulumi.Resource], *, replace: bool) -> pulumi.ResourceOptions:

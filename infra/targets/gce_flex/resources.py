@@ -151,6 +151,7 @@ def firewalls(plan: Plan, network_id: object) -> dict[str, Args]:
     """The tunnel may reach ssh and the server on our tag. On a network of yours nobody else may, whatever its own rules say."""
     names, c = Names(plan.boot.deployment_id), config(plan)
     existing = c.network != "own"
+    place = names.base if existing else _regional(plan)
     common = {
         "project": resource_path(c.network.name).get("projects", c.project) if c.network != "own" else c.project,
         "network": network_id,
@@ -159,14 +160,14 @@ def firewalls(plan: Plan, network_id: object) -> dict[str, Args]:
     }
     allow = {
         **common,
-        "name": f"{_regional(plan)}-iap",
+        "name": f"{place}-iap",
         "priority": FIRST if existing else USUAL,
         "source_ranges": list(plan.deployment.common.access.source_ranges),
         "allows": [{"protocol": "tcp", "ports": [str(SSH_PORT), str(SERVER_PORT)]}],
     }
     deny = {
         **common,
-        "name": f"{_regional(plan)}-deny",
+        "name": f"{place}-deny",
         "priority": SECOND,
         "source_ranges": ["0.0.0.0/0"],
         "denies": [{"protocol": "all"}],

@@ -1,0 +1,46 @@
+"""docs/reference/live-changes.md: what a changed key of the stack file does to a live machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.deployment import Deployment, from_stack_text
+from infra.kept import ALLOW, CONSENT, PLACE, RULE, OnChange
+from infra.settle import Circumstances, wanted_of
+
+ROOT = Path(__file__).resolve().parents[2]
+MEANS = {
+    OnChange.FOLLOW: "reaches the live machine in place",
+    OnChange.IGNORE: "ignored with a word while the machine lives; the next machine has it",
+    OnChange.REFUSE: f"refused by rule `{RULE}` while the machine lives",
+    OnChange.NEVER: "ignored with a word until `flexserve down`",
+}
+TEXT = f"""# Changing a stack that is up
+
+A live accelerator is never replaced by surprise, neither by `flexserve up` nor by a plain `pulumi up`. What was decided when the
+machine was created is kept in the state. Every key that is not in this table reaches the machine in place: the script in its
+metadata changes, a watcher in the machine runs it again, one container restarts.
+
+{{table}}
+
+A tag, branch or image family that the stack file names is resolved once, when it is first asked for; later it is the kept digest,
+commit or image, until the stack file names another one.
+
+| variable | for `pulumi` and `flexserve up` |
+| --- | --- |
+| `{CONSENT}=1` | you agree to give up the live machine: what the stack file says wins, and the machine is replaced if it must be |
+| `{PLACE}` | the zone to ask, out of those that the stack file lists; matters only while there is no machine |
+| `{ALLOW}` | rules to go past, separated by commas |
+| `FLEXSERVE_REGISTRY_URL` | another container registry to ask for digests, e.g. a mirror |
+"""
+
+
+def page() -> str:
+    """docs/reference/live-changes.md."""
+    at = Circumstances(live=True, consent=False, now=0, new_id="", login="you")
+    rows = [f"| `flexserve:{key}` | {MEANS[want.on_change]} |" for key, want in sorted(wanted_of(_shipped(), at).items())]
+    return TEXT.format(table="\n".join(["| key | a change |", "| --- | --- |", *rows]))
+
+
+def _shipped() -> Deployment:
+    return from_stack_text("tpu-v6e", (ROOT / "stacks" / "Pulumi.tpu-v6e.yaml").read_text(encoding="utf-8"))
