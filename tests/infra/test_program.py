@@ -11,6 +11,7 @@ import pytest
 from rehearsal.cloud.google import troubles
 from tests.infra.workshop import STACK, workshop
 
+HOST_IMAGES, FAMILY = "projects/ubuntu-os-accelerator-images/global/images", "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
 ZONES = "target.zones=[europe-west4-a, us-east5-b]"
 
 
@@ -95,6 +96,7 @@ def test_what_a_live_machine_cannot_take_is_refused_before_anything_is_written(s
 
 def test_with_consent_the_machine_is_replaced(shop):
     (before,) = shop.instances()
+    shop.set(f"target.host_image={HOST_IMAGES}/family/{FAMILY}")
     ended = shop.up(FLEXSERVE_REPLACE="1")
     assert ended.succeeded()
     (after,) = shop.instances()
