@@ -147,8 +147,13 @@ MachineFactory = Callable[[MachineSpec], Machine]
 class LocalCloud(Protocol):
     """A cloud on loopback."""
 
-    clock: Clock
-    ledger: Ledger
+    @property
+    def clock(self) -> Clock:
+        """Its time."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What bills in it."""
 
     def start(self) -> None:
         """Listen on free loopback ports; returns when it answers."""

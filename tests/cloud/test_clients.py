@@ -22,6 +22,7 @@ from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
 
 from rehearsal.cloud.google import OPERATOR_TOKEN, LocalGoogleCloud
+from rehearsal.contracts import Clock, Guest, Ledger, LocalCloud
 from tests.cloud.conftest import ZONE, Api, instance
 
 
@@ -184,3 +185,13 @@ def test_connections_are_kept_open(cloud: LocalGoogleCloud) -> None:
         sockets.append(connection.sock.getsockname())
     assert len(set(sockets)) == 1
     connection.close()
+
+
+def test_it_keeps_the_contracts(cloud: LocalGoogleCloud, api: Api) -> None:
+    """Assigned to the contracts' types: mypy and, at run time, every member must be there."""
+    api.create()
+    local: LocalCloud = cloud
+    guest: Guest = cloud.guest("vm")
+    for contract, kept in ((LocalCloud, local), (Guest, guest), (Clock, local.clock), (Ledger, local.ledger)):
+        members = [name for name in vars(contract) if not name.startswith("_")]
+        assert members and all(hasattr(kept, name) for name in members)
