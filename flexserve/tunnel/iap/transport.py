@@ -11,6 +11,7 @@ import logging
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Protocol, cast
 
 import picows
@@ -58,11 +59,13 @@ class Link(WSListener):
         self._ws: WSTransport | None = None
         self._failure: TunnelFailure | None = None
         self._reading = True
+        self._is_closing: Callable[[], bool] = lambda: True
         self.paused = False
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         """picows: the upgrade is done."""
         self._ws = transport
+        self._is_closing = transport.underlying_transport.is_closing
         self._open_links.add(self)
         transport.underlying_transport.set_write_buffer_limits(high=_WRITE_HIGH)
 
@@ -117,7 +120,7 @@ class Link(WSListener):
 
     def send(self, message: bytes) -> None:
         """Send one message; masked and copied, so that `message` stays ours. Nothing happens on a link that is over."""
-        if self._ws is not None:
+        if self._ws is not None and not self._is_closing():
             self._ws.send(_BINARY, message)
 
     def read(self, wanted: bool) -> None:
