@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.docs import catalog, exit_codes, faults, live_changes, local_cloud, rules, stack_file
+from tools.docs import catalog, exit_codes, faults, live_changes, local_cloud, rules, stack_file, tunnel
 
 PAGES = {
     "stack-file.md": stack_file.page,
@@ -15,6 +15,8 @@ PAGES = {
     "faults.md": faults.page,
     "local-cloud.md": local_cloud.page,
     "live-changes.md": live_changes.page,
+    "tunnel-endings.md": tunnel.endings,
+    "relay-faults.md": tunnel.relay_faults,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
