@@ -87,7 +87,7 @@ def test_gcloud(cloud: LocalGoogleCloud, api: Api, tmp_path: Path) -> None:
     )
 
     def gcloud(*words: str) -> str:
-        ran = subprocess.run(["gcloud", *words], env=environment, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(["gcloud", *words], env=environment, capture_output=True, text=True, timeout=240)
         assert ran.returncode == 0 and "WARNING" not in ran.stderr, ran.stderr
         return ran.stdout.strip()
 
