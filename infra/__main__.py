@@ -11,7 +11,7 @@ import pulumi  # noqa: E402
 from catalog.loader import Catalog  # noqa: E402
 from infra import program  # noqa: E402
 from infra.deployment import from_pulumi  # noqa: E402
-from infra.kept import STASH, consents  # noqa: E402
+from infra.kept import STASH  # noqa: E402
 from infra.settle import settle  # noqa: E402
 from infra.targets import registry  # noqa: E402
 from startup.render import render  # noqa: E402
@@ -24,6 +24,6 @@ with program.sentences_not_tracebacks():
         pulumi.log.warn(word)
     pulumi.Stash(STASH, input=settled.kept.as_state())
     component = registry.module(deployment.target.kind, "component")
-    stack = component.Stack("serve", settled.plan, settled.kept, render(settled.plan.boot), replace=consents(program.environ))
+    stack = component.Stack("serve", settled.plan, settled.kept, render(settled.plan.boot), replace=bool(settled.replaces))
     for name, value in stack.outputs().items():
         pulumi.export(name, value)

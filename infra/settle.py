@@ -18,11 +18,15 @@ Resolve = Callable[[str, Deployment], str]
 
 @dataclass(frozen=True)
 class Settled:
-    """A plan in which nothing is open, the state to keep, and what the operator should hear."""
+    """A plan in which nothing is open, the state to keep, and what the operator should hear.
+
+    `replaces`: the keys for which a live machine is given up, with the operator's consent.
+    """
 
     plan: Plan
     kept: Kept
     words: tuple[str, ...]
+    replaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now, choices)
     plan = make_plan(_pinned(deployment, state), catalog, at.allow)
     plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id))
-    return Settled(plan, state, verdict.words)
+    return Settled(plan, state, verdict.words, verdict.replaces)
 
 
 def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:

@@ -138,7 +138,7 @@ def test_the_machine_is_told_as_it_was_really_given(cloud):
     cloud.edit(
         NAME, {"scheduling": {**cloud.instances()[cloud.instance_path(NAME)]["scheduling"], "provisioningModel": "STANDARD"}}
     )
-    assert scene.live.find(scene.ref).provisioning == "standard"
+    assert scene.live.find(scene.ref).provisioning == "on_demand"
 
 
 def test_every_kind_of_thing_is_in_the_inventory_with_its_price(cloud):

@@ -97,10 +97,12 @@ def test_with_consent_it_is_a_new_machine(tpu_v6e, first):
     later = again(tpu_v6e, first, "target.machine_type=ct6e-standard-4t", "window=6h", consent=True)
     assert later.plan.machine.name == "ct6e-standard-4t" and later.plan.deployment.common.window == 21600
     assert later.kept.id == first.kept.id and later.kept.started == 99999
+    assert later.replaces == ("window", "target.machine_type")
 
 
 def test_consent_alone_changes_nothing(tpu_v6e, first):
-    assert again(tpu_v6e, first, consent=True).kept == first.kept
+    later = again(tpu_v6e, first, "owner=colleague", "serving.text_only=true", consent=True)
+    assert later.kept.started == first.kept.started and later.replaces == ()
 
 
 def test_another_image_is_resolved_and_reaches_the_live_machine(tpu_v6e, first):

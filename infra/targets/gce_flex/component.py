@@ -9,6 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from infra.targets.gce_flex import resources as r
+from infra.targets.gce_flex.names import provisioning
 
 if TYPE_CHECKING:
     from infra.kept import Kept
@@ -51,7 +52,7 @@ class Stack(pulumi.ComponentResource):
         return {
             **self._facts,
             "expires_at": self.vm.creation_timestamp.apply(self._end),
-            "provisioning": self.vm.scheduling.apply(lambda s: (s.provisioning_model or "").lower()),
+            "provisioning": self.vm.scheduling.apply(lambda s: provisioning(s.provisioning_model or "")),
         }
 
     def _identity(self, plan: Plan) -> Any:

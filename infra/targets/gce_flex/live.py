@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.clouds.google import errors
 from infra.clouds.google.session import NotThere, Session
-from infra.targets.gce_flex.names import ID_LABEL, Names, resource_path
+from infra.targets.gce_flex.names import ID_LABEL, Names, provisioning, resource_path
 from infra.targets.gce_flex.sweep import KINDS, found, location, price
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from startup import phases
@@ -73,7 +73,7 @@ class Live:
             created_at=_time(item.get("creationTimestamp")),
             expires_at=_end(item),
             labels=dict(item.get("labels") or {}),
-            provisioning=str(scheduling.get("provisioningModel", "")).lower(),
+            provisioning=provisioning(str(scheduling.get("provisioningModel", ""))),
         )
 
     def boot(self, deployment: DeploymentRef) -> phases.BootStatus | None:

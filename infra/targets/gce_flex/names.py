@@ -40,6 +40,11 @@ def resource_path(path: str) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=False))
 
 
+def provisioning(model: str) -> str:
+    """Compute Engine's provisioning model in the catalog's words; empty where it is not told."""
+    return {"STANDARD": "on_demand"}.get(model, model.lower())
+
+
 def label(text: str) -> str:
     """The nearest label value: lower case, digits, `_`, `-`, at most 63 (Compute Engine's rule)."""
     return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:63].strip("-") or "unknown"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.targets.gce_flex.names import ID_LABEL, Names, account_email, resource_path
+from infra.targets.gce_flex.names import ID_LABEL, Names, account_email, provisioning, resource_path
 
 if TYPE_CHECKING:
     from infra.clouds.google.session import Session
@@ -41,8 +41,8 @@ def _machine(item: Mapping[str, Any]) -> float | None:
     row = catalog.machine_types.get(str(item.get("machineType", "")).rpartition("/")[2])
     if item.get("status") == "TERMINATED":
         return 0.0
-    provisioning = str((item.get("scheduling") or {}).get("provisioningModel", "")).lower()
-    found = catalog.price(row.accelerator, region=_region(item), provisioning=provisioning) if row else None
+    given = provisioning(str((item.get("scheduling") or {}).get("provisioningModel", "")))
+    found = catalog.price(row.accelerator, region=_region(item), provisioning=given) if row else None
     return round(found.usd * row.accelerators, 6) if row and found else None
 
 
