@@ -97,8 +97,12 @@ class GoogleStore:
 def _sentences() -> Iterator[None]:
     """Google's errors as the project's own."""
     from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError
 
     try:
         yield
+    except GoogleAuthError as error:  # after a 401 the client tries to refresh the token, which it cannot
+        raise errors.from_words(str(error), "401") from error
     except GoogleAPICallError as error:
-        raise errors.from_words(str(error.message), str(int(error.code)) if error.code else "") from error
+        words, status = str(error.message), str(int(error.code)) if error.code else ""
+        raise errors.explain(words) or errors.from_words(words, status) from error  # the words say more than a status
