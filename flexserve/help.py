@@ -29,7 +29,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 EXITS: dict[str, tuple[ExitCode, ...]] = {
     "plan": _PLAN,
     "render": _PLAN,
-    "up": (*_PLAN, ExitCode.NO_CAPACITY, *_CLOUD, *_WAIT),
+    "up": (*_PLAN, ExitCode.NO_CAPACITY, *_CLOUD, *_WAIT, ExitCode.LEFT_BEHIND),
     "status": (*_CLOUD, *_WAIT),
     "logs": (*_CLOUD, ExitCode.GONE),
     "tunnel": (*_CLOUD, *_WAIT),
@@ -51,7 +51,12 @@ class CommandHelp(TypedDict):
 def command_help(command: str) -> CommandHelp:
     """Name and epilog of a command: its examples and its exit codes."""
     examples = "\n".join(f"  {line}" for line in EXAMPLES[command])
-    return {"name": command.split()[-1], "epilog": f"\b\nExamples:\n{examples}\n\n{exit_codes((*_ANY, *EXITS[command]))}"}
+    return {"name": command.split()[-1], "epilog": f"\b\nExamples:\n{examples}\n\n{exit_codes(codes_of(command))}"}
+
+
+def codes_of(command: str) -> tuple[ExitCode, ...]:
+    """What a command can end with, in order."""
+    return tuple(sorted((*_ANY, *EXITS[command])))
 
 
 def exit_codes(codes: Iterable[ExitCode]) -> str:

@@ -32,7 +32,11 @@ def run(stack: str, output: Output, *, wait: bool, timeout: str, boot: bool) -> 
 def now(surroundings: Parts) -> Status:
     """One look."""
     ref = surroundings.read()
-    seen = look(surroundings.live(ref), ref) if ref is not None else Seen(None, datetime.now(UTC))
+    half_down = surroundings.unfinished.read() if ref is None else None
+    wanted = ref or half_down
+    seen = look(surroundings.live(wanted), wanted) if wanted is not None else Seen(None, datetime.now(UTC))
+    if half_down is not None and seen.machine is None:
+        seen = Seen(None, seen.now)
     return describe(surroundings.stack, seen)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flexserve.checks.nonce import Answer
 from flexserve.checks.nonce import ask as ask_server
+from flexserve.lifecycle.note import Note
 from flexserve.lifecycle.parts import Engine, Parts
 from flexserve.project import Project
 from infra.access import from_output
@@ -49,7 +50,15 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
 
         if not (project.stacks and project.outputs(stack)):
             from_stack_file(project.root, stack)
-    return Parts(stack, lambda: project.outputs(stack) is not None, read, live, engine, ask)
+    return Parts(
+        stack,
+        known=lambda: project.outputs(stack) is not None,
+        read=read,
+        live=live,
+        engine=engine,
+        ask=ask,
+        unfinished=Note(project.root / ".flexserve" / "unfinished" / f"{stack}.json", stack),
+    )
 
 
 def reference(project: Project, stack: str) -> DeploymentRef | None:

@@ -62,13 +62,14 @@ def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Calla
     A machine that is already gone is fine. When the engine fails, what the cloud still has is deleted by id all the same, and the
     engine's error is kept: the state may still hold entries.
     """
-    ref = parts.read()
+    ref = parts.read() or parts.unfinished.read()
     if ref is None:
         remains = parts.engine().destroy() if parts.known() else Changes()  # entries of a first create that never got its id
         return Gone(parts.stack, remains, (), (), (), None)
     live = parts.live(ref)
     seen = look(live, ref)
     counted = tokens(ref) if seen.machine is not None else None
+    parts.unfinished.write(ref)
     engine_error: FlexserveError | None = None
     changes = Changes()
     try:
@@ -77,6 +78,13 @@ def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Calla
         say(f"{error.what}; what the cloud still has is deleted by id")
         engine_error = error
     swept, kept, left = sweep(live, ref, purge=purge, say=say)
+    if engine_error is not None and not left:
+        try:  # what stood in its way is gone: now the state can be emptied
+            changes, engine_error = parts.engine().destroy(), None
+        except EngineFailed as error:
+            engine_error = error
+    if engine_error is None and not left:
+        parts.unfinished.remove()
     return Gone(parts.stack, changes, swept, kept, left, receipt(parts.stack, seen, counted), engine_error)
 
 

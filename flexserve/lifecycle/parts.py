@@ -70,6 +70,19 @@ class Engine(Protocol):
         """Refresh, then delete everything in the state."""
 
 
+class Unfinished(Protocol):
+    """What an earlier `down` has begun to delete and not seen gone."""
+
+    def read(self) -> DeploymentRef | None:
+        """The deployment, or None."""
+
+    def write(self, ref: DeploymentRef) -> None:
+        """Before anything is deleted."""
+
+    def remove(self) -> None:
+        """Once nothing is left."""
+
+
 class EngineFailed(FlexserveError):
     """The engine ended in an error. `diagnostics` are its error messages, `log` is where all of its output is kept."""
 
@@ -120,4 +133,5 @@ class Parts:
     live: Callable[[DeploymentRef | None], LiveTarget]
     engine: Callable[[], Engine]
     ask: Callable[[DeploymentRef], Answer]
+    unfinished: Unfinished
     clock: Clock = field(default_factory=RealClock)

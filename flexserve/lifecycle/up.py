@@ -12,7 +12,7 @@ from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import Status, describe
 from flexserve.lifecycle.wait import until_serving
 from infra.targets.protocol import DeploymentRef, LiveTarget, Machine
-from verdict.errors import FlexserveError, Interrupted
+from verdict.errors import FlexserveError, Interrupted, LeftBehind
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ def up(
     say: Callable[[str], None],
 ) -> Served:
     """Create or change the stack and wait. `consent` raises when the operator says no; None means that nothing exists yet."""
+    _check_unfinished(parts)
     machine = _existing(parts)
     changes: Changes | None = None
     engine = parts.engine()
@@ -64,6 +65,21 @@ def up(
 def attempt(parts: Parts) -> Changes:
     """One run of the engine, in the place that the program chose. Raises `NoCapacity`, `NoAccess`, `TimedOut`, … of the cloud."""
     return _classified(parts, parts.engine().up)
+
+
+def _check_unfinished(parts: Parts) -> None:
+    """Nothing new is created while an earlier deployment, whose `down` did not finish, may still bill unseen."""
+    old, ref = parts.unfinished.read(), parts.read()
+    if old is None or (ref is not None and ref.id == old.id):
+        return
+    left = [thing for thing in parts.live(old).inventory(old) if not thing.kept]
+    if left:
+        raise LeftBehind(
+            f"an earlier down of {parts.stack} left {len(left)} things behind",
+            why=", ".join(f"{thing.kind} {thing.name} in {thing.where}" for thing in left),
+            way_out=f"flexserve down -s {parts.stack} deletes them",
+        )
+    parts.unfinished.remove()
 
 
 def _existing(parts: Parts) -> Machine | None:

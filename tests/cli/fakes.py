@@ -115,6 +115,22 @@ def outputs(script: str = OLD) -> dict[str, object]:
 
 
 @dataclass
+class FakeNote:
+    """`down`'s note, in memory."""
+
+    held: DeploymentRef | None = None
+
+    def read(self) -> DeploymentRef | None:
+        return self.held
+
+    def write(self, ref: DeploymentRef) -> None:
+        self.held = ref
+
+    def remove(self) -> None:
+        self.held = None
+
+
+@dataclass
 class World:
     """What surrounds one stack. `ups` is run by `engine.up`; `previewed` is what a preview would change."""
 
@@ -127,12 +143,15 @@ class World:
     answers: list[str | FlexserveError] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     exists: bool = True
+    note: FakeNote = field(default_factory=FakeNote)
 
     def __post_init__(self) -> None:
         self.live.clock = self.clock
 
     def parts(self) -> Parts:
-        return Parts("s", lambda: self.exists, lambda: self.ref, lambda ref: self.live, lambda: self, self.ask, self.clock)
+        return Parts(
+            "s", lambda: self.exists, lambda: self.ref, lambda ref: self.live, lambda: self, self.ask, self.note, self.clock
+        )
 
     def preview(self) -> Changes:
         self.calls.append("preview")

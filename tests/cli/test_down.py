@@ -8,9 +8,12 @@ import pytest
 
 from flexserve.commands.down import page
 from flexserve.lifecycle.down import Gone, down
+from flexserve.lifecycle.note import Note
 from flexserve.lifecycle.parts import Changes, EngineFailed
+from flexserve.lifecycle.up import Wanted, up
 from infra.targets.protocol import Billable
-from tests.cli.fakes import World
+from tests.cli.fakes import World, destroyed
+from verdict.errors import LeftBehind
 
 VM = Billable("instance", "fs-1", "europe-west4-a", 1.35)
 DISK = Billable("disk", "fs-1-boot", "europe-west4-a", 0.02)
@@ -47,13 +50,28 @@ def test_what_will_not_go_is_named_with_its_price():
 
 
 def test_an_engine_that_fails_does_not_save_the_machine():
+    """And when what stood in its way is gone, it is asked once more, so that the state is emptied too."""
+
     def breaks(world: World) -> Changes:
-        raise EngineFailed("pulumi destroy failed", diagnostics=("404",))
+        world.destroys = destroyed if helps else breaks
+        raise EngineFailed("pulumi destroy failed", diagnostics=("in use by the machine",))
+
+    for helps in (True, False):
+        world = World(destroys=breaks).lives()
+        world.live.things = [VM]
+        gone = run(world)
+        assert world.live.deleted == ["fs-1"] and world.calls == ["destroy", "destroy"]
+        assert (gone.engine_error is None) == helps and gone.changes.counts.get("delete") == (12 if helps else None)
+
+
+def test_an_engine_that_fails_is_not_asked_again_while_something_is_left():
+    def breaks(world: World) -> Changes:
+        raise EngineFailed("pulumi destroy failed")
 
     world = World(destroys=breaks).lives()
-    world.live.things = [VM]
+    world.live.things, world.live.undeletable = [VM], {"fs-1"}
     gone = run(world)
-    assert world.live.deleted == ["fs-1"] and isinstance(gone.engine_error, EngineFailed)
+    assert world.calls == ["destroy"] and gone.left_behind == (VM,) and gone.engine_error is not None
 
 
 def test_kept_on_purpose_is_listed_and_purged():
@@ -105,3 +123,28 @@ def test_down_twice():
     run(world)
     again = run(world)
     assert again.as_dict()["left_behind"] == [] and world.calls == ["destroy", "destroy"]
+
+
+def test_the_id_outlives_an_empty_state(tmp_path):
+    """The engine says that all is deleted, its state is empty, and the machine is still there: the next down still knows its id."""
+    world = World().lives()
+    world.live.things, world.live.undeletable = [VM], {"fs-1"}
+    assert run(world).left_behind == (VM,) and world.ref is None
+    with pytest.raises(LeftBehind, match="an earlier down of s left 1 things behind"):
+        up(world.parts(), Wanted("flex_start", 1), consent=print, report=print, say=print)
+    world.live.undeletable = set()
+    assert run(world).left_behind == () and world.live.deleted == ["fs-1"]
+    assert world.note.held is None
+
+
+def test_the_note_is_a_file_that_goes_away(tmp_path):
+    note = Note(tmp_path / "deep" / "s.json", "s")
+    ref = World().lives().ref
+    assert note.read() is None
+    note.write(ref)
+    assert note.read() == ref
+    note.remove()
+    note.remove()
+    assert note.read() is None
+    (tmp_path / "deep" / "s.json").write_text("{", encoding="utf-8")
+    assert note.read() is None

@@ -112,3 +112,14 @@ def _expired(world):
     world.lives()
     world.live.machine, world.live.passed = None, timedelta(hours=9)
     return world
+
+
+def test_a_machine_that_down_could_not_delete_is_not_absent():
+    from flexserve.commands.status import now
+    from tests.cli.fakes import World
+
+    world = World().lives()
+    world.note.held, world.ref = world.ref, None
+    assert now(world.parts()).state is State.SERVING
+    world.live.machine = None
+    assert now(world.parts()).state is State.ABSENT

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.docs import catalog, exit_codes, faults, live_changes, local_cloud, rules, stack_file, tunnel
+from tools.docs import catalog, commands, exit_codes, faults, live_changes, local_cloud, rules, stack_file, tunnel
 
 PAGES = {
     "stack-file.md": stack_file.page,
     "rules.md": rules.page,
+    "commands.md": commands.page,
     "exit-codes.md": exit_codes.page,
     "catalog.md": catalog.page,
     "faults.md": faults.page,

@@ -1,0 +1,60 @@
+"""The page of commands, from the typer app itself."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import typer.main
+
+from flexserve.cli import app
+from flexserve.help import EXAMPLES, EXITS, codes_of
+from verdict.exit_codes import ExitCode
+
+HEAD = """# Commands
+
+Every command takes `-h`, `--json` (one JSON document on stdout; text and progress go to stderr) and `--debug` (the traceback of an
+error). They work from the project's root and below. All exit codes: [exit codes](exit-codes.md).
+"""
+
+
+def commands(group: Any = None, prefix: str = "") -> dict[str, Any]:
+    """`secret put` -> its command object, in the order of the help."""
+    found: dict[str, Any] = {}
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            found.update(commands(command, f"{prefix}{name} "))
+        else:
+            found[f"{prefix}{name}"] = command
+    return found
+
+
+def page() -> str:
+    """The whole page."""
+    assert set(EXAMPLES) == set(EXITS)
+    return "\n".join([HEAD, *(_section(name, command) for name, command in commands().items())])
+
+
+def _section(name: str, command: Any) -> str:
+    shared = {"json", "debug"}
+    rows = [_row(p) for p in command.params if p.name not in shared and not getattr(p, "hidden", False)]
+    rows = [row for row in rows if row]
+    table = ["| option | what it does | default |", "| --- | --- | --- |", *rows, ""] if rows else []
+    codes = ", ".join(f"{int(c)} {c.meaning}" for c in codes_of(name) if c is not ExitCode.DONE)
+    about = inspect.cleandoc(command.callback.__doc__ or "")
+    examples = ["```sh", *EXAMPLES[name], "```", ""]
+    return "\n".join(
+        [f"## flexserve {name}", "", about, "", *table, f"Exit codes: 0 {ExitCode.DONE.meaning}, {codes}.", "", *examples]
+    )
+
+
+def _row(param: Any) -> str:
+    spelled = (
+        ", ".join(f"`{o}`" for o in (*param.opts, *param.secondary_opts))
+        if param.param_type_name == "option"
+        else f"`{param.metavar}`"
+    )
+    default = "" if param.default in (None, False, True, (), []) or callable(param.default) else f"`{param.default}`"
+    if param.required:
+        default = "needed"
+    return "" if "--help" in param.opts else f"| {spelled} | {getattr(param, 'help', '') or ''} | {default} |"
