@@ -21,7 +21,8 @@ error). They work from the project's root and below. All exit codes: [exit codes
 def commands(group: Any = None, prefix: str = "") -> dict[str, Any]:
     """`secret put` -> its command object, in the order of the help."""
     found: dict[str, Any] = {}
-    for name, command in (group or typer.main.get_command(app)).commands.items():
+    top: Any = group or typer.main.get_command(app)
+    for name, command in top.commands.items():
         if hasattr(command, "commands"):
             found.update(commands(command, f"{prefix}{name} "))
         else:
@@ -37,24 +38,21 @@ def page() -> str:
 
 def _section(name: str, command: Any) -> str:
     shared = {"json", "debug"}
-    rows = [_row(p) for p in command.params if p.name not in shared and not getattr(p, "hidden", False)]
-    rows = [row for row in rows if row]
+    rows = [_row(p) for p in command.params if p.name not in shared]
     table = ["| option | what it does | default |", "| --- | --- | --- |", *rows, ""] if rows else []
-    codes = ", ".join(f"{int(c)} {c.meaning}" for c in codes_of(name) if c is not ExitCode.DONE)
+    codes = "; ".join(f"{int(c)} {c.meaning}" for c in codes_of(name) if c is not ExitCode.DONE)
     about = inspect.cleandoc(command.callback.__doc__ or "")
     examples = ["```sh", *EXAMPLES[name], "```", ""]
     return "\n".join(
-        [f"## flexserve {name}", "", about, "", *table, f"Exit codes: 0 {ExitCode.DONE.meaning}, {codes}.", "", *examples]
+        [f"## flexserve {name}", "", about, "", *table, f"Exit codes: 0 {ExitCode.DONE.meaning}; {codes}.", "", *examples]
     )
 
 
 def _row(param: Any) -> str:
-    spelled = (
-        ", ".join(f"`{o}`" for o in (*param.opts, *param.secondary_opts))
-        if param.param_type_name == "option"
-        else f"`{param.metavar}`"
+    option = param.param_type_name == "option"
+    spelled = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts)) if option else f"`{param.metavar}`"
+    default = param.default
+    shown = (
+        "needed" if param.required else f"`{default}`" if isinstance(default, str | int) and not isinstance(default, bool) else ""
     )
-    default = "" if param.default in (None, False, True, (), []) or callable(param.default) else f"`{param.default}`"
-    if param.required:
-        default = "needed"
-    return "" if "--help" in param.opts else f"| {spelled} | {getattr(param, 'help', '') or ''} | {default} |"
+    return f"| {spelled} | {getattr(param, 'help', None) or ''} | {shown} |"

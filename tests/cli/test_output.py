@@ -1,0 +1,92 @@
+"""Where words go: colour only on a terminal, one document with --json, a question that is asked on stderr."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from catalog.loader import Catalog
+from flexserve.commands import up as command
+from flexserve.lifecycle.parts import Changes
+from flexserve.lifecycle.show import Progress
+from flexserve.lifecycle.state import Seen, describe
+from flexserve.output import Output, canonical, dollars, table
+from infra.plan import make_plan
+from infra.targets.protocol import DeploymentRef
+from tests.cli.fakes import START, boot, failed_boot, machine, outputs
+from verdict.errors import FlexserveError, Refused
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "no_color", "coloured"),
+    [(Terminal(), "", True), (Terminal(), "1", False), (io.StringIO(), "", False)],
+)
+def test_colour_only_on_a_terminal_that_wants_it(monkeypatch, stream, no_color, coloured):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert ("\033[" in Output(out=stream).style("x", "red")) == coloured
+
+
+def test_the_live_line_is_only_for_terminals(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        output = Output(err=stream)
+        output.live("counting")
+        assert ("counting" in stream.getvalue()) == shown
+        output.say("done")
+        assert stream.getvalue().endswith("\r\033[Kdone\n" if shown else "done\n")
+
+
+def test_an_error_is_a_sentence_or_a_document():
+    error = Refused("window-bounds", why="too long", way_out="shorter")
+    out, err = io.StringIO(), io.StringIO()
+    Output(out=out, err=err).error(error)
+    assert (out.getvalue(), err.getvalue()) == ("", "error: refused by rule window-bounds\n  why: too long\n  way out: shorter\n")
+    out, err = io.StringIO(), io.StringIO()
+    Output(as_json=True, out=out, err=err).error(error)
+    assert err.getvalue() == "" and '"rule": "window-bounds"' in out.getvalue()
+
+
+def test_small_words():
+    assert [dollars(x) for x in (None, 0.0, 1.35, 5.4200, 1234.5)] == ["unknown", "$0", "$1.35", "$5.42", "$1,234.5"]
+    assert table([("a", "bb", "c"), ("aaa", "b", "")]) == "a    bb  c\naaa  b"
+    assert canonical({"b": 1, "a": {"d": 1, "c": 2}}) == '{\n "a": {\n  "c": 2,\n  "d": 1\n },\n "b": 1\n}'
+
+
+def test_progress_says_each_phase_once():
+    err = io.StringIO()
+    progress = Progress(Output(err=err))
+    ref = DeploymentRef("s", "id1", outputs())
+    for report in (None, boot("booting"), boot("booting"), boot(), failed_boot()):
+        progress(describe("s", Seen(ref, START, machine(), report)))
+    text = err.getvalue()
+    assert text.count("docker") == 1 and text.count("s is created") == 1 and text.count("s is serving") == 1
+    assert "token" in text and "secret hf-token is empty" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "yes"), [("\n", True), ("y\n", True), ("YES\n", True), ("n\n", False), ("what\n", False), ("", False)]
+)
+def test_enter_is_yes_and_end_of_input_is_no(monkeypatch, capsys, tpu_v6e, typed, yes):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    plan = make_plan(tpu_v6e(), Catalog.load())
+    if yes:
+        command.ask(plan, None)
+    else:
+        with pytest.raises(FlexserveError, match="nothing was changed"):
+            command.ask(plan, None)
+    asked = capsys.readouterr()
+    assert asked.out == "" and "$1.355/h, $5.42 for 4h, without 200 GB hyperdisk-balanced? [Y/n]" in asked.err
+
+
+def test_a_live_machine_gets_another_question(monkeypatch, capsys, tpu_v6e):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    command.ask(make_plan(tpu_v6e(), Catalog.load()), Changes({"update": 1}))
+    assert "Apply this to the live machine?" in capsys.readouterr().err

@@ -1,0 +1,74 @@
+"""Finding the project, the engine and the state."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from flexserve.project import Project, environment, find, pulumi, read_error
+from verdict.errors import BadConfig, FlexserveError, NoAccess
+
+
+def test_the_nearest_project_above(project):
+    (project / "a" / "b").mkdir(parents=True)
+    assert find(project / "a" / "b").root == project
+    (project / "a" / "Pulumi.yaml").write_text("name: other\n", encoding="utf-8")
+    assert find(project / "a" / "b").root == project
+    with pytest.raises(BadConfig):
+        find(project.parent)
+
+
+def test_stacks(project):
+    assert find().stacks == ["tpu-v6e"]
+
+
+def test_our_own_python_comes_first_on_the_engines_path(monkeypatch):
+    monkeypatch.setenv("PATH", "/somewhere/bin")
+    first = environment()["PATH"].split(os.pathsep)[0]
+    assert Path(first) == Path(sys.executable).parent
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions", NoAccess, "pulumi login"),
+        (
+            "error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
+            NoAccess,
+            "unset does not",
+        ),
+        ("error: get stack secrets manager: incorrect passphrase", NoAccess, "the same one each time"),
+        ("error: something else", FlexserveError, "pulumi stack"),
+        ("", FlexserveError, "pulumi stack"),
+    ],
+)
+def test_what_pulumis_refusal_to_read_means(text, kind, words):
+    error = read_error(text)
+    assert type(error) is kind and words in error.way_out
+
+
+def fake_pulumi(folder: Path, script: str) -> None:
+    path = folder / "pulumi"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_reading_outputs_and_the_kept_state(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    fake_pulumi(tmp_path, 'case "$2" in output) echo \'{"id": "x"}\';; export) cat export.json;; esac')
+    assert pulumi() == str(tmp_path / "pulumi")
+    assert Project(project).outputs("s") == {"id": "x"}
+    kept = {"type": "pulumi:index:Stash", "outputs": {"input": {"id": "x", "started": 5}}}
+    document = {"deployment": {"resources": [kept, {"type": "t"}]}}
+    (project / "export.json").write_text(json.dumps(document), encoding="utf-8")
+    assert Project(project).stashed("s") == {"id": "x", "started": 5}
+    (project / "export.json").write_text('{"deployment": null}', encoding="utf-8")
+    assert Project(project).stashed("s") == {}
+    fake_pulumi(tmp_path, "echo \"error: no stack named 's' found\" >&2; exit 255")
+    assert Project(project).outputs("s") is None and Project(project).stashed("s") == {}
