@@ -20,6 +20,7 @@ _Opener = Callable[[Access, Options], AbstractAsyncContextManager[Tunnel]]
 
 OPENERS: dict[str, str] = {
     "iap": "flexserve.tunnel.iap.tunnel:open_iap",
+    "sagemaker": "flexserve.tunnel.sagemaker.server:open_sagemaker",
 }
 """Access kind -> where its opener is; imported when it is asked for."""
 
