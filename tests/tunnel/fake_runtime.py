@@ -111,8 +111,12 @@ class FakeRuntime:
             said = {"delta": {"content": word}} if chat else {"text": word}
             yield {**base, "choices": [{"index": 0, **said, "logprobs": None, "finish_reason": None}]}
         if body.get("tools"):
-            for call in ({"index": 0, "id": "t1", "type": "function", "function": {"name": "look", "arguments": ""}},
-                         {"index": 0, "function": {"arguments": '{"a"'}}, {"index": 0, "function": {"arguments": ": 1}"}}):  # fmt: skip
+            pieces = [
+                {"index": 0, "id": "t1", "type": "function", "function": {"name": "look", "arguments": ""}},
+                {"index": 0, "function": {"arguments": '{"a"'}},
+                {"index": 0, "function": {"arguments": ": 1}"}},
+            ]
+            for call in pieces:
                 yield {**base, "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
         end = {"delta": {}} if chat else {"text": ""}
         yield {**base, "choices": [{"index": 0, **end, "finish_reason": "stop", "stop_reason": None}]}
