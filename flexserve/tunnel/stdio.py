@@ -15,7 +15,6 @@ from verdict.errors import BadConfig
 from verdict.exit_codes import ExitCode
 
 _CHUNK = 65_536
-_LAST_S = 5.0  # the last bytes' way to stdout
 
 
 async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 1) -> int:
@@ -43,7 +42,7 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
         await tunnel.serve_socket(ours)
     finally:
         await tunnel.stop()
-        await asyncio.to_thread(threads[1].join, _LAST_S)
+        await asyncio.to_thread(threads[1].join)  # the last bytes go to stdout as fast as they are read there
         theirs.close()
     return ExitCode.DONE
 
