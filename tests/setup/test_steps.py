@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,12 @@ def test_a_shim_that_lost_its_home_is_passed_over(tmp_path):
     real = os.path.realpath(sys._base_executable)
     seen = find_python(tmp_path, environ={"HOME": "/nonexistent", "PYTHON": real}, python3_11="exit 127", python3="exit 127")
     assert seen.returncode == 0 and seen.stdout.strip() == real
+
+
+def test_bytecode_that_takes_too_long_stops_nobody(host, work, command):
+    command("python", 'case "$*" in *compileall*) sleep 300;; *) echo /packages;; esac', host.bin)
+    inside = dataclasses.replace(host, environ={**host.environ, "PATH": "/usr/bin:/bin"})
+    work.deadline = time.monotonic() + 0.3
+    with pytest.raises(Skip, match="start slower"):
+        venv.bytecode_run(inside, work)
+    assert venv.bytecode_done(inside) is None

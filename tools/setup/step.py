@@ -50,7 +50,8 @@ class Step:
 
     `key` is the hash of all that the result depends on; `done` says in words what is there, or None when the step has
     to run; `run` does it, says in words what is there now, and raises `StepFailed`, `Skip` or `Stopped`; `where` is
-    what it keeps. `limit_s` bounds `run`, in seconds.
+    what it keeps. `limit_s` bounds `run`, in seconds: it is there to
+    end what hangs, so it is many times what an idle machine needs.
     """
 
     name: str

@@ -74,7 +74,7 @@ def _step(part: str, *needs: str) -> Step:
         functools.partial(folder, part),
         needs=("venv", "apt", *needs),
         group=REHEARSAL,
-        limit_s=900.0,
+        limit_s=1800.0,
     )
 
 

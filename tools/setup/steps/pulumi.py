@@ -171,7 +171,7 @@ STEPS = (
     Step(
         "pulumi", "the Pulumi engine and command line (built here: about 7 minutes)",
         lambda host: build_key(host, "pulumi"), engine_done, engine_run,
-        lambda host: e.folder if (e := found(host)) else None, limit_s=1500.0,
+        lambda host: e.folder if (e := found(host)) else None, limit_s=2700.0,
     ),
     Step(
         "language-python", "Pulumi's Python language host", lambda host: build_key(host, "language-python"),
