@@ -139,8 +139,17 @@ class BootedMachine:
             self._deleted = True
             self.power_cut()
             self._bridge.close()
+            self._keep_logs()
             sweep.cgroups(self.ident)
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _keep_logs(self) -> None:
+        """The console, the launcher's and the stand-ins' complaints outlive the machine: `logs/NAME/` in the work folder."""
+        kept = self.folder.parent.parent / "logs" / self.folder.name
+        kept.mkdir(parents=True, exist_ok=True)
+        for file in (self.folder / "out/console.log", self.folder / "launcher.log", self.folder / "registry.log"):
+            if file.exists() and file.stat().st_size:
+                shutil.copy(file, kept / file.name)
 
     def inventory(self) -> HostInventory:
         """What it has on this host, as the kernel tells it."""

@@ -8,10 +8,23 @@ from pathlib import Path
 from rehearsal.machine.fakes.packages import HOST as PACKAGES
 
 MASKED = (
-    "getty@tty1.service", "console-getty.service", "systemd-udevd.service", "apt-daily.timer", "apt-daily-upgrade.timer",
-    "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "docker-registry.service",
+    "getty@tty1.service",
+    "console-getty.service",
+    "systemd-udevd.service",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "docker-registry.service",
     "systemd-networkd-wait-online.service",
-)  # fmt: skip
+    "dev-hugepages.mount",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "modprobe@.service",
+)
+"""Units that a machine of the rehearsal does without: quiet, quick boot."""
+
 CGROUPS = """\
 [Unit]
 Description=cgroup hierarchies writable for containers
@@ -63,6 +76,7 @@ def write(folder: Path, root: Path, authority: bytes) -> None:
     for name in MASKED:
         _link(folder / "etc/systemd/system" / name, "/dev/null")
     put("etc/cloud/cloud-init.disabled", "")
+    put("etc/default/instance_configs.cfg", "[InstanceSetup]\nset_host_keys = false\noptimize_local_ssd = false\n")
     put("usr/local/share/ca-certificates/rehearsal.crt", authority)
     put("etc/ssl/certs/ca-certificates.crt", (root / "etc/ssl/certs/ca-certificates.crt").read_bytes() + authority)
 

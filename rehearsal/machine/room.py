@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -61,12 +62,13 @@ class MachineRoom:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Delete every machine, stop the registry, sweep. Safe to call twice."""
-        for machine in list(self.machines.values()):
-            machine.delete()
-        if self._images is not None:
-            self._images.close()
-            self._images = None
-        sweep(self.work / "machines")
+        with ExitStack() as stack:  # each is tried, whatever became of the others
+            stack.callback(sweep, self.work / "machines")
+            if self._images is not None:
+                stack.callback(self._images.close)
+                self._images = None
+            for machine in self.machines.values():
+                stack.callback(machine.delete)
         shutil.rmtree(self.work if self._own else self.work / "machines", ignore_errors=True)
 
     @property

@@ -20,7 +20,8 @@ def build(into: Path, sources: Sources) -> None:
         tree = Path(scratch) / "tree"
         slim = ["--format=directory", "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"]
         mmdebstrap("extract", IMAGE_PACKAGES, tree, sources, slim)
-        shutil.rmtree(tree / "var" / "lib" / "apt", ignore_errors=True)
+        for unused in [tree / "var/lib/apt", tree / "usr/share/locale", tree / "usr/share/i18n", *tree.glob("usr/lib/*/gconv")]:
+            shutil.rmtree(unused, ignore_errors=True)
         for name in ("proc", "sys", "dev", "run", "root", "tmp"):
             (tree / name).mkdir(exist_ok=True)
         tar = ["tar", "-C", str(tree), "--numeric-owner", "--sort=name", "--mtime=@0", "-cf", "-", "."]
