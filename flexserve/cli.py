@@ -10,14 +10,29 @@ from typing import Annotated, Any
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # none is installed; looking for them costs 40 ms
 
 import typer
+import typer.core
 
 from flexserve.help import command_help, exit_codes
 from flexserve.output import Output
 from verdict.errors import FlexserveError, Interrupted
 from verdict.exit_codes import ExitCode
 
+
+class Group(typer.core.TyperGroup):
+    """Turns a Ctrl-C that no command took into our own error; typer would end without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            way_out = "flexserve status -s STACK says what there is"
+            raise Interrupted("interrupted before the command was done", way_out=way_out) from stop
+
+
 app = typer.Typer(
     name="flexserve",
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -263,7 +278,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(ExitCode.USAGE)
         return _failed(_usage(error), output, debug)
     except (KeyboardInterrupt, typer.Abort):
-        return _failed(Interrupted("interrupted; nothing was running in the cloud on behalf of this command"), output, debug)
+        return _failed(Interrupted("interrupted before the command began"), output, debug)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return int(ExitCode.FAILED)

@@ -9,7 +9,7 @@ from flexserve.lifecycle.look import look
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import Seen, describe, number, time_of
 from infra.targets.protocol import Billable, DeploymentRef, LiveTarget
-from verdict.errors import FlexserveError
+from verdict.errors import FlexserveError, Interrupted
 
 HOURS_A_MONTH = 730
 
@@ -62,6 +62,14 @@ def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Calla
     A machine that is already gone is fine. When the engine fails, what the cloud still has is deleted by id all the same, and the
     engine's error is kept: the state may still hold entries.
     """
+    try:
+        return _down(parts, purge=purge, say=say, tokens=tokens)
+    except KeyboardInterrupt as stop:
+        what = "interrupted while deleting; some of it may still be there and bill"
+        raise Interrupted(what, way_out=f"flexserve down -s {parts.stack} goes on") from stop
+
+
+def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Callable[[DeploymentRef], int | None]) -> Gone:
     ref = parts.read() or parts.unfinished.read()
     if ref is None:
         remains = parts.engine().destroy() if parts.known() else Changes()  # entries of a first create that never got its id

@@ -109,6 +109,25 @@ def _finish(
     *,
     already: bool = False,
 ) -> Served:
+    """Read back what was created and wait for it; a Ctrl-C from here on says that the machine is there."""
+    try:
+        return _read_back(parts, wanted, changes, report, say, already=already)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            "stopped waiting; the machine goes on booting and bills",
+            way_out=f"flexserve status -s {parts.stack} --wait goes on, flexserve down -s {parts.stack} ends it",
+        ) from stop
+
+
+def _read_back(
+    parts: Parts,
+    wanted: Wanted,
+    changes: Changes,
+    report: Callable[[Status], None],
+    say: Callable[[str], None],
+    *,
+    already: bool,
+) -> Served:
     """Read back what was created; wait for it."""
     ref = parts.read()
     if ref is None:
@@ -119,13 +138,7 @@ def _finish(
         check_provisioning(parts.stack, seen.machine, wanted.provisioning, say)
     if not wanted.wait:
         return Served(describe(parts.stack, seen), changes, None, already)
-    try:
-        status, answer = until_serving(parts, live, ref, timeout_s=wanted.timeout_s, report=report)
-    except KeyboardInterrupt as stop:
-        raise Interrupted(
-            "stopped waiting; the machine goes on booting and bills",
-            way_out=f"flexserve status -s {parts.stack} --wait goes on, flexserve down -s {parts.stack} ends it",
-        ) from stop
+    status, answer = until_serving(parts, live, ref, timeout_s=wanted.timeout_s, report=report)
     return Served(status, changes, answer, already)
 
 

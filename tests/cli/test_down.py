@@ -13,7 +13,7 @@ from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.lifecycle.up import Wanted, up
 from infra.targets.protocol import Billable
 from tests.cli.fakes import World, destroyed
-from verdict.errors import LeftBehind
+from verdict.errors import Interrupted, LeftBehind
 
 VM = Billable("instance", "fs-1", "europe-west4-a", 1.35)
 DISK = Billable("disk", "fs-1-boot", "europe-west4-a", 0.02)
@@ -148,3 +148,16 @@ def test_the_note_is_a_file_that_goes_away(tmp_path):
     assert note.read() is None
     (tmp_path / "deep" / "s.json").write_text("{", encoding="utf-8")
     assert note.read() is None
+
+
+def test_ctrl_c_in_the_sweep_says_that_something_may_be_left():
+    world = World().lives()
+    world.live.things = [VM]
+
+    def press(thing: Billable) -> None:
+        raise KeyboardInterrupt
+
+    world.live.delete = press
+    with pytest.raises(Interrupted, match="may still be there and bill"):
+        run(world)
+    assert world.note.held.id == "id1"

@@ -90,3 +90,25 @@ def test_a_live_machine_gets_another_question(monkeypatch, capsys, tpu_v6e):
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     command.ask(make_plan(tpu_v6e(), Catalog.load()), Changes({"update": 1}))
     assert "Apply this to the live machine?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("plan", "-s", "tpu-v6e"), ("secret", "check", "hf-token", "-s", "tpu-v6e")])
+def test_ctrl_c_that_no_command_took_is_130_and_a_sentence(project, flexserve, monkeypatch, words):
+    def press(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flexserve.commands.plan.load", press)
+    monkeypatch.setattr("flexserve.commands.secret.load", press)
+    code, out, err = flexserve(*words)
+    assert (code, out) == (130, "") and "error: interrupted before the command was done" in err
+    code, out, _ = flexserve(*words, "--json")
+    assert code == 130 and '"kind": "interrupted"' in out
+
+
+def test_the_unexpected_is_one_sentence(project, flexserve, monkeypatch):
+    def broken(*args, **more):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("flexserve.commands.plan.load", broken)
+    code, out, err = flexserve("plan", "-s", "tpu-v6e")
+    assert (code, out) == (1, "") and "unexpected: ZeroDivisionError" in err and "Traceback" not in err and "--debug" in err
