@@ -9,6 +9,7 @@ import hashlib
 import os
 import queue
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Sequence
@@ -143,7 +144,7 @@ class Boot:
             tail = self._redact("\n".join(ended.tail))[-TAIL_CHARACTERS:]
             cause = self._redact(self._cause(step, ended, self._noted(cause_file)))
             document(result, cause, tail)
-            for line in tail.splitlines():
+            for line in [*tail.splitlines(), *(_disks() if cause.startswith("no-space") else ())]:
                 self._report.line(f"flexserve: {step.name}| {line}", loud=True)
             self._say(f"phase {step.name} failed after {time.monotonic() - start:.1f} s: {cause}")
             if not self._failure[0]:
@@ -208,6 +209,13 @@ def main(script: str, words: Sequence[str]) -> int:
         _forget()
         places.PID.unlink(missing_ok=True)
         report.flush(10)
+
+
+def _disks() -> list[str]:
+    done = subprocess.run(
+        ["df", "-h", "/", str(places.STATE)], capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
+    return done.stdout.splitlines()
 
 
 def _forget() -> None:

@@ -32,7 +32,7 @@ ROWS: tuple[Cause, ...] = (
     Cause(
         "no-space",
         "the disk is full",
-        "raise target.disk_gb; `df` is in the log",
+        "raise target.disk_gb; the log shows what is free",
         r"[Nn]o space left on device|not enough free space|not enough space",
     ),
     # packages, docker
@@ -296,7 +296,6 @@ ROWS: tuple[Cause, ...] = (
         phases=("serving",),
     ),
     # any
-    Cause("unresolved", "this script was rendered before image and model were pinned", "run the script that `up` renders"),
     Cause(
         "time-limit",
         "it took longer than its limit of {limit} s",

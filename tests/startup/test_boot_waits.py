@@ -71,4 +71,4 @@ def test_the_hubs_own_pause_is_kept(world: World) -> None:
     world.faults(hub="429-once")
     assert world.boot(PLAIN).code == 0
     raw = (world.folder / "calls.raw").read_bytes()
-    assert b"/sleep\x001\x00" in raw and "again in 1 s: hub-throttled" in (world.folder / "state" / "boot.log").read_text()
+    assert b"/sleep 1 " in raw and "again in 1 s: hub-throttled" in (world.folder / "state" / "boot.log").read_text()

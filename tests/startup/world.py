@@ -47,7 +47,7 @@ mkdir /run/flexserve
 mount --bind "$W/run" /run/flexserve
 mkdir -p "$W/none"
 for folder in /usr/local/bin /usr/local/sbin /usr/sbin; do mount --bind "$W/none" $folder; done # no engine of this host's
-"$PYTHON" -S "$FAKES/cloud.py" "$W" >"$W/cloud.log" 2>&1 &
+"$PYTHON" -S -B "$FAKES/cloud.py" "$W" >"$W/cloud.log" 2>&1 &
 read -r _ || true # until the test is over
 """
 
@@ -75,10 +75,10 @@ class World:
         shutil.copytree(tls, folder / "tls")
         self.faults()
         for name in ("apt-get", "apt-mark", "dpkg", "dpkg-query", "systemctl", "journalctl"):
-            self.command(name, f'exec /usr/bin/python3 -S -E {HERE}/command.py {folder} {name} "$@"')
-        record = f'{{ printf \'%s\\0\' "$0" "$@" && env -0; }} >>{folder}/calls.raw'
-        self.command("curl", f'{record}\nexec /usr/bin/curl "$@"')
-        self.command("sleep", f"{record}\nexec /usr/bin/sleep 0.05")
+            self.command(name, (HERE / "client.sh").read_text().replace("@WORLD@", str(folder)))
+        record = f"""#!/bin/bash\n{{ printf '%q ' "$0" "$@"; export -p; }} >>{folder}/calls.raw"""
+        self.command("curl", f'{record}\nexec /usr/bin/curl "$@"\n')
+        self.command("sleep", f"{record}\nexec /usr/bin/sleep 0.05\n")
         self._process = subprocess.Popen(
             [*_unshare(), "bash", "-c", ENTER, "world", folder, os.path.realpath("/usr/bin/python3"), HERE],
             stdin=subprocess.PIPE,
@@ -99,7 +99,7 @@ class World:
     def command(self, name: str, does: str) -> None:
         """Put a stand-in on PATH."""
         target = self.folder / "bin" / name
-        target.write_text(f"#!/bin/sh\n{does}\n")
+        target.write_text(does)
         target.chmod(0o755)
 
     def faults(self, **faults: Any) -> None:
@@ -164,7 +164,7 @@ class World:
         return parse({path.name: path.read_text() for path in folder.iterdir()}) if folder.exists() else None
 
     def calls(self, *start: str) -> list[Mapping[str, Any]]:
-        """Commands that were started with these first words: argv, environment."""
+        """Commands that were started with these first words."""
         file = self.folder / "calls.jsonl"
         rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [row for row in rows if tuple(row["argv"][: len(start)]) == start]

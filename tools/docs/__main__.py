@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.docs import catalog, commands, exit_codes, faults, live_changes, local_cloud, rules, stack_file, tunnel
+from tools.docs import boot_phases, catalog, commands, exit_codes, faults, live_changes, local_cloud, rules, stack_file, tunnel
 
 PAGES = {
     "stack-file.md": stack_file.page,
@@ -13,6 +13,7 @@ PAGES = {
     "commands.md": commands.page,
     "exit-codes.md": exit_codes.page,
     "catalog.md": catalog.page,
+    "boot-phases.md": boot_phases.page,
     "faults.md": faults.page,
     "local-cloud.md": local_cloud.page,
     "live-changes.md": live_changes.page,

@@ -1,9 +1,11 @@
 """Stand-ins for the metadata server, Secret Manager, the Hub, its CDN, and the server in the container; in one process."""
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
+import socketserver
 import ssl
 import sys
 import threading
@@ -11,6 +13,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import command
 from shared import Shared
 
 W = Shared(sys.argv[1])
@@ -230,6 +233,27 @@ def listen(address, port, tls=None):
     threading.Thread(target=here.serve_forever, daemon=True).start()
 
 
+class Commands(socketserver.StreamRequestHandler):
+    """One stand-in command: the number of words, the words; back come status, output, errors."""
+
+    def word(self):
+        found = bytearray()
+        while (one := self.rfile.read(1)) not in (b"", b"\0"):
+            found += one
+        return found.decode()
+
+    def handle(self):
+        words = [self.word() for _ in range(int(self.word()))]
+        said = command.Said()
+        status = command.main(W, said, *words)
+        texts = ["".join(f"{line}\n" for line in lines).encode() for lines in (said.out, said.errors)]
+        with contextlib.suppress(OSError):  # the command was killed meanwhile
+            self.wfile.write(b"%d\n%s\0%s\0" % (status, *texts))
+
+
+commands = socketserver.ThreadingTCPServer(("127.0.0.5", 7), Commands)
+commands.daemon_threads = True
+threading.Thread(target=commands.serve_forever, daemon=True).start()
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(W.folder / "tls" / "server.crt", W.folder / "tls" / "server.key")
 listen("169.254.169.254", 80)

@@ -1,11 +1,9 @@
-"""Stand-in commands. Each keeps its argv and environment; `faults.json` says what goes wrong."""
+"""What the stand-in commands do (`client.sh` hands their words over); `faults.json` says what goes wrong."""
 
 import json
-import os
-import sys
 import time
 
-from shared import Shared, stamp
+from shared import stamp
 
 SERVER_LOG = (
     "Starting to load model",
@@ -30,50 +28,64 @@ CRASHES = {
 }
 
 
-def main(world, name, words):
-    world.note("calls.jsonl", {"argv": [name, *words], "env": dict(os.environ)})
-    return globals()[name.replace("-", "_")](world, words)
+class Said:
+    """What a command prints."""
+
+    def __init__(self):
+        self.out, self.errors = [], []
+
+    def say(self, text):
+        self.out.append(text)
+
+    def error(self, text):
+        self.errors.append(text)
 
 
-def dpkg(world, words):
+def main(world, said, name, *words):
+    """One command; its exit status."""
+    world.note("calls.jsonl", {"argv": [name, *words]})
+    return globals()[name.replace("-", "_")](world, list(words), said)
+
+
+def dpkg(world, words, said):
     return 0
 
 
-def dpkg_query(world, words):
-    print("docker.io\ncontainerd\nrunc")
+def dpkg_query(world, words, said):
+    said.say("docker.io\ncontainerd\nrunc")
     return 1  # as for a name that is not installed
 
 
-def apt_mark(world, words):
+def apt_mark(world, words, said):
     return 0
 
 
-def journalctl(world, words):
-    print("dockerd[1]: failed to start daemon: no space for a network")
+def journalctl(world, words, said):
+    said.say("dockerd[1]: failed to start daemon: no space for a network")
     return 0
 
 
-def apt_get(world, words):
+def apt_get(world, words, said):
     world.hold("packages")
     fault = world.fault("apt")
     if fault == "lock" or (fault == "lock-3" and world.count("apt") < 3):
-        print("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4242 (unattended-upgr)", file=sys.stderr)
+        said.error("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4242 (unattended-upgr)")
         return 100
     if fault == "mirror":
-        print("E: Failed to fetch http://mirror.test/x.deb  Connection failed", file=sys.stderr)
+        said.error("E: Failed to fetch http://mirror.test/x.deb  Connection failed")
         return 100
     if fault == "no-package" and "install" in words:
-        print("E: Unable to locate package docker.io", file=sys.stderr)
+        said.error("E: Unable to locate package docker.io")
         return 100
     if "install" in words:
         for command in ("docker", "dockerd"):
             target = world.folder / "bin" / command
-            target.write_text((world.folder / "bin" / "apt-get").read_text().replace(" apt-get ", f" {command} "))
+            target.write_text((world.folder / "bin" / "apt-get").read_text())
             target.chmod(0o755)
     return 0
 
 
-def systemctl(world, words):
+def systemctl(world, words, said):
     if words[:2] == ["enable", "--now"]:
         world.hold("docker")
         if world.fault("docker") != "down":
@@ -81,23 +93,23 @@ def systemctl(world, words):
     return 0
 
 
-def docker(world, words):
+def docker(world, words, said):
     up = (world.folder / "docker" / "up").exists()
     if not up:
-        print("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", file=sys.stderr)
+        said.error("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?")
         return 1
-    return globals()["docker_" + words[0]](world, words[1:])
+    return globals()["docker_" + words[0]](world, words[1:], said)
 
 
-def docker_info(world, words):
+def docker_info(world, words, said):
     return 0
 
 
-def docker_image(world, words):
+def docker_image(world, words, said):
     return 0 if (world.folder / "docker" / "image").exists() else 1
 
 
-def docker_pull(world, words):
+def docker_pull(world, words, said):
     world.hold("image")
     fault = world.fault("pull")
     if fault == "429-twice":
@@ -110,21 +122,21 @@ def docker_pull(world, words):
         "network": 'Error response from daemon: Get "https://registry-1.docker.io/v2/": dial tcp: no such host',
     }
     if fault:
-        print(texts[fault], file=sys.stderr)
+        said.error(texts[fault])
         return 1
     (world.folder / "docker" / "image").write_text(words[-1])
-    print(f"Status: Downloaded newer image for {words[-1]}")
+    said.say(f"Status: Downloaded newer image for {words[-1]}")
     return 0
 
 
-def docker_run(world, words):
+def docker_run(world, words, said):
     if world.container() is not None:
-        print(
+        said.say(
             'docker: Error response from daemon: Conflict. The container name "/flexserve-vllm" is already in use.', file=sys.stderr
         )
         return 125
     if world.fault("run") == "refused":
-        print("docker: Error response from daemon: invalid mount config", file=sys.stderr)
+        said.error("docker: Error response from daemon: invalid mount config")
         return 125
     label = words[words.index("--label") + 1]
     crash = world.fault("server")
@@ -145,10 +157,10 @@ def docker_run(world, words):
     return 0
 
 
-def docker_inspect(world, words):
+def docker_inspect(world, words, said):
     container = world.container()
     if container is None:
-        print("Error: No such container: flexserve-vllm", file=sys.stderr)
+        said.error("Error: No such container: flexserve-vllm")
         return 1
     if container["crash"] in CRASHES and container["status"] != "exited":
         container.update(status="restarting", restarts=container["restarts"] + 1)
@@ -161,11 +173,11 @@ def docker_inspect(world, words):
     }
     labels = {"flexserve.config": container["label"]}
     about = {"Id": container["id"], "RestartCount": container["restarts"], "State": state, "Config": {"Labels": labels}}
-    print(json.dumps([about]))
+    said.say(json.dumps([about]))
     return 0
 
 
-def docker_logs(world, words):
+def docker_logs(world, words, said):
     since = words[words.index("--since") + 1] if "--since" in words else ""
     if world.fault("token-in-log"):
         world.log("a line with " + (world.folder / "secret").read_text().strip())
@@ -177,21 +189,17 @@ def docker_logs(world, words):
     elif not any("init engine" in line for line in lines) and container and container["crash"] not in CRASHES:
         world.log(*SERVER_LOG[2:])
         lines = (world.folder / "docker" / "log").read_text().splitlines()
-    print("\n".join(line for line in lines if line.split(" ")[0] >= since))
+    said.say("\n".join(line for line in lines if line.split(" ")[0] >= since))
     return 0
 
 
-def docker_stop(world, words):
+def docker_stop(world, words, said):
     container = world.container()
     if container:
         world.keep({**container, "status": "exited"})
     return 0
 
 
-def docker_rm(world, words):
+def docker_rm(world, words, said):
     (world.folder / "docker" / "flexserve-vllm.container").unlink(missing_ok=True)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Shared(sys.argv[1]), sys.argv[2], sys.argv[3:]))

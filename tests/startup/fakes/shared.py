@@ -1,7 +1,7 @@
 """What the stand-ins share: the world's folder, its faults, its holds."""
 
 import json
-import os
+import threading
 import time
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class Shared:
 
     def keep(self, container):
         file = self.folder / "docker" / "flexserve-vllm.container"
-        fresh = file.with_name(f"new.{os.getpid()}")
+        fresh = file.with_name(f"new.{threading.get_ident()}")
         fresh.write_text(json.dumps(container))
         fresh.replace(file)
 
