@@ -131,9 +131,7 @@ def docker_pull(world, words, said):
 
 def docker_run(world, words, said):
     if world.container() is not None:
-        said.say(
-            'docker: Error response from daemon: Conflict. The container name "/flexserve-vllm" is already in use.', file=sys.stderr
-        )
+        said.error('docker: Error response from daemon: Conflict. The container name "/flexserve-vllm" is already in use.')
         return 125
     if world.fault("run") == "refused":
         said.error("docker: Error response from daemon: invalid mount config")
