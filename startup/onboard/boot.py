@@ -22,6 +22,7 @@ from startup.onboard.report import Report
 
 TAIL_CHARACTERS = 2400
 STOPPED = 143
+HEARTBEAT = 60.0  # seconds: the state's `updated_at` is never older while the boot lives
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,38 @@ class Step:
         name, _, rest = word.partition("=")
         limit, _, needs = rest.partition(":")
         return Step(name, int(limit), tuple(need for need in needs.split("+") if need))
+
+
+class Record:
+    """What is reported of one phase; `began` is the run's start on the monotonic clock."""
+
+    def __init__(self, report: Report, step: Step, run: str, began: float) -> None:
+        self._report = report
+        self._step = step
+        self._run = run
+        self._start = time.monotonic()
+        self._at = self._start - began
+
+    def seconds(self) -> float:
+        """Since the phase began."""
+        return time.monotonic() - self._start
+
+    def keep(self, result: str, cause: str = "", tail: str = "") -> None:
+        """The phase's document as it is now."""
+        self._report.document(
+            f"phase-{self._step.name}",
+            {
+                "name": self._step.name,
+                "start_s": round(self._at, 3),
+                "seconds": None if result == "running" else round(self.seconds(), 3),
+                "result": result,
+                "needs": self._step.needs,
+                "cause": cause,
+                "log_tail": tail,
+                "limit_s": self._step.limit,
+                "run": self._run,
+            },
+        )
 
 
 class Boot:
@@ -72,7 +105,11 @@ class Boot:
                 break
             if ready:
                 self._state("booting")
-            step, result = self._ended.get()
+            try:
+                step, result = self._ended.get(timeout=HEARTBEAT)
+            except queue.Empty:
+                self._state("booting")
+                continue
             del self._running[step.name]
             if result != "failed":
                 done.add(step.name)
@@ -91,28 +128,20 @@ class Boot:
         return 0
 
     def _phase(self, step: Step) -> None:
+        result = "failed"
+        try:
+            result = self._work(step)
+        except Exception as error:  # whatever it is: the boot must hear of it
+            self._fail(step, causes.say("failed", status=repr(error)))
+        finally:
+            self._ended.put((step, result))
+
+    def _work(self, step: Step) -> str:
+        """Run one phase and report it; its result."""
         cause_file = places.RUN / f"cause-{step.name}"
         cause_file.unlink(missing_ok=True)
-        start = time.monotonic()
-        at = start - self._began
+        record = Record(self._report, step, self._run, self._began)
         shown = ""
-
-        def document(result: str, cause: str = "", tail: str = "") -> None:
-            seconds = None if result == "running" else round(time.monotonic() - start, 3)
-            self._report.document(
-                f"phase-{step.name}",
-                {
-                    "name": step.name,
-                    "start_s": round(at, 3),
-                    "seconds": seconds,
-                    "result": result,
-                    "needs": step.needs,
-                    "cause": cause,
-                    "log_tail": tail,
-                    "limit_s": step.limit,
-                    "run": self._run,
-                },
-            )
 
         def tick() -> None:
             nonlocal shown
@@ -120,9 +149,9 @@ class Boot:
             if reason != shown and not self.stop.is_set():
                 shown = reason
                 self._say(f"phase {step.name} waits: {reason}")
-                document("running", reason)
+                record.keep("running", reason)
 
-        document("running")
+        record.keep("running")
         self._say(f"phase {step.name} starts, at most {step.limit} s")
         ended = process.run(
             ["bash", str(self._script), "phase", step.name],
@@ -134,33 +163,25 @@ class Boot:
         )
         if ended.status in (0, places.SKIPPED):
             result = "done" if ended.status == 0 else "skipped"
-            document(result)
-            self._say(f"phase {step.name} {result} in {time.monotonic() - start:.1f} s")
-        elif self.stop.is_set():
-            result = "failed"
-            document(result, "stopped: the boot was told to stop")
-        else:
-            result = "failed"
-            tail = self._redact("\n".join(ended.tail))[-TAIL_CHARACTERS:]
-            cause = self._redact(self._cause(step, ended, self._noted(cause_file)))
-            document(result, cause, tail)
-            for line in [*tail.splitlines(), *(_disks() if cause.startswith("no-space") else ())]:
-                self._report.line(f"flexserve: {step.name}| {line}", loud=True)
-            self._say(f"phase {step.name} failed after {time.monotonic() - start:.1f} s: {cause}")
-            if not self._failure[0]:
-                self._failure = (step.name, cause)
-                self._state("failed")
-        self._ended.put((step, result))
+            record.keep(result)
+            self._say(f"phase {step.name} {result} in {record.seconds():.1f} s")
+            return result
+        if self.stop.is_set():
+            record.keep("failed", "stopped: the boot was told to stop")
+            return "failed"
+        tail = self._redact("\n".join(ended.tail))[-TAIL_CHARACTERS:]
+        cause = self._redact(cause_of(step, ended, self._noted(cause_file)))
+        record.keep("failed", cause, tail)
+        for line in [*tail.splitlines(), *(_disks() if cause.startswith("no-space") else ())]:
+            self._report.line(f"flexserve: {step.name}| {line}", loud=True)
+        self._say(f"phase {step.name} failed after {record.seconds():.1f} s: {cause}")
+        self._fail(step, cause)
+        return "failed"
 
-    def _cause(self, step: Step, ended: process.Ended, noted: str) -> str:
-        """What the phase said itself, else what its output shows, else its status."""
-        if noted:
-            return f"{noted} (gave up after {step.limit} s)" if ended.status is None else noted
-        if found := causes.find(ended.tail, step.name):
-            return found[1]
-        if ended.status is None:
-            return causes.say("time-limit", limit=step.limit)
-        return f"{causes.say('failed', status=ended.status)} ({causes.last_words(ended.tail)})"
+    def _fail(self, step: Step, cause: str) -> None:
+        if not self._failure[0]:  # the first one is the boot's
+            self._failure = (step.name, cause)
+            self._state("failed")
 
     def _noted(self, cause_file: Path) -> str:
         try:
@@ -191,6 +212,17 @@ class Boot:
 
     def _say(self, text: str) -> None:
         self._report.line(f"flexserve: {text}", loud=True)
+
+
+def cause_of(step: Step, ended: process.Ended, noted: str) -> str:
+    """Why a phase failed: what it said itself, else what its output shows, else its status."""
+    if noted:
+        return f"{noted} (gave up after {step.limit} s)" if ended.status is None else noted
+    if found := causes.find(ended.tail, step.name):
+        return found[1]
+    if ended.status is None:
+        return causes.say("time-limit", limit=step.limit)
+    return f"{causes.say('failed', status=ended.status)} ({causes.last_words(ended.tail)})"
 
 
 def main(script: str, words: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from startup.onboard import places
@@ -42,22 +43,20 @@ class Report:
         """Keep one document: on disk at once and whole (rename), in the cloud soon."""
         text = json.dumps(value, separators=(",", ":"))
         with self._changed:
-            fresh = self._folder / f".{key}.new"
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(self._folder / key)
+            with suppress(OSError):  # a full disk: the cloud must hear of it all the more
+                fresh = self._folder / f".{key}.new"
+                fresh.write_text(text, encoding="utf-8")
+                fresh.replace(self._folder / key)
             self._pending[key] = text
             self._changed.notify_all()
 
     def line(self, text: str, *, loud: bool = False) -> None:
         """One line to the log (standard output); loud ones to the console too."""
-        with self._changed:
+        with self._changed, suppress(OSError):
             print(text, flush=True)
         if loud:
-            try:
-                with self._console.open("w", encoding="utf-8", errors="replace") as console:
-                    console.write(text + "\r\n")
-            except OSError:
-                pass  # no console here: the journal has it
+            with suppress(OSError), self._console.open("w", encoding="utf-8", errors="replace") as console:
+                console.write(text + "\r\n")  # no console here: the journal has it
 
     def flush(self, seconds: float) -> None:
         """Wait until the cloud has everything, at most so long."""

@@ -11,6 +11,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,7 +223,8 @@ def adopt(container: docker.Container, *, healthy: bool) -> None:
 def served(container: docker.Container) -> None:
     """Keep that this start of the container has served."""
     facts = {"id": container.id, "started_at": container.started_at}
-    (places.STATE / "served").write_text(json.dumps(facts), encoding="utf-8")
+    with suppress(OSError):  # a full disk does not undo an answer
+        (places.STATE / "served").write_text(json.dumps(facts), encoding="utf-8")
 
 
 def remembered() -> dict[str, Any]:

@@ -58,7 +58,7 @@ def test_it_is_readable_by_root_alone_while_it_is_there(world: World) -> None:
             data = Path(f"/proc/{pid}/{about}").read_bytes() if Path(f"/proc/{pid}").exists() else b""
             assert TOKEN.encode() not in data
     world.kill("startup.onboard boot")
-    process.wait(20)
+    process.wait(120)
     world.release("weights")
     boot = world.boot(PLAIN)
     assert boot.code == 0 and hunt(world, boot.out) == []

@@ -18,7 +18,7 @@ def waits(world: World, phase: str, steps: Iterable[tuple[dict[str, object], str
         for look in (world.status, world.reported):
             wait_for(lambda look=look, cause=cause: _cause(look(), phase) == cause)
     world.faults()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=240)
     status = world.status()
     assert (process.returncode, status.state) == (0, "serving"), out
     served(world, 1)

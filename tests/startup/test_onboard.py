@@ -11,9 +11,10 @@ import pytest
 
 from startup import boot_phases, container, phases, spec
 from startup.onboard import causes, chat, hub, places, process, secret, server
-from startup.onboard.boot import Step
+from startup.onboard.boot import Boot, Step, cause_of
 from startup.onboard.curl import Answer, _split
 from startup.onboard.docker import Container
+from startup.onboard.redact import Redactor
 from startup.onboard.report import Report
 from tests.startup.specs import AWKWARD, PLAIN
 
@@ -224,6 +225,20 @@ def test_how_long_a_container_may_start(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert server.still_starting(since(50), wanted)  # started again since
 
 
+@pytest.mark.parametrize(
+    ("status", "noted", "line", "cause"),
+    [
+        (None, "secret-missing: secret x", "", "secret-missing: secret x (gave up after 6 s)"),
+        (1, "secret-empty: secret x", "toomanyrequests", "secret-empty: secret x"),
+        (1, "", "toomanyrequests", "image-pull-limit: "),
+        (None, "", "nothing known", "time-limit: it took longer than its limit of 6 s"),
+        (7, "", "OddError: what", "failed: it ended with status 7"),
+    ],
+)
+def test_cause_of_a_phase(status: int | None, noted: str, line: str, cause: str) -> None:
+    assert cause_of(Step("image", 6, ()), process.Ended(status, (line,)), noted).startswith(cause)
+
+
 def test_numbers_asked_for_are_new() -> None:
     numbers = {chat.number() for _ in range(50)}
     assert len(numbers) > 45 and all(len(one) == 6 and one.isdigit() for one in numbers)
@@ -277,3 +292,22 @@ def test_documents_of_an_earlier_run_are_not_part_of_this_one() -> None:
     }
     status = phases.parse(values)
     assert status is not None and [phase.name for phase in status.phases] == ["docker"]
+
+
+def test_a_full_disk_is_reported_all_the_same(tmp_path: Path) -> None:
+    told: list[str] = []
+    report = Report(tmp_path / "not" / "there", lambda key, _: told.append(key) is None, tmp_path / "console")
+    report.document("state", {"n": 1})
+    report.flush(10)
+    assert told == ["state"]
+
+
+def test_an_error_of_the_boot_itself_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "RUN", tmp_path / "not" / "there")
+    script = tmp_path / "script"
+    script.write_text("exit 0\n")
+    report = Report(tmp_path, lambda *_: True, tmp_path / "console")
+    boot = Boot(script, [Step("packages", 5, ()), Step("docker", 5, ("packages",))], report, Redactor([]))
+    assert boot.run() == 1
+    state = json.loads((tmp_path / "state").read_text())
+    assert (state["state"], state["phase"]) == ("failed", "packages") and "FileNotFoundError" in state["cause"]

@@ -134,7 +134,7 @@ class World:
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/"
         )
 
-    def boot(self, spec: BootSpec, seconds: float = 60) -> Boot:
+    def boot(self, spec: BootSpec, seconds: float = 240) -> Boot:
         """Run the boot to its end."""
         self.install(spec)
         process = self.start()
@@ -247,7 +247,7 @@ class Boot:
         return self.status.cause.partition(":")[0]
 
 
-def wait_for(check: Callable[[], object], seconds: float = 30) -> object:
+def wait_for(check: Callable[[], object], seconds: float = 120) -> object:
     """The first true value; TimeoutError when none comes."""
     until = time.monotonic() + seconds
     while not (value := check()):
