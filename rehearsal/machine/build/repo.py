@@ -39,12 +39,12 @@ def build(into: Path, sources: Sources, root_dir: Path) -> None:
 
 
 def _store(deb: Path, target: Path, scratch: Path) -> None:
-    """Keep a package, a large one without its compression: the mirror is near, and two cores have better things to do."""
+    """Keep a package, a large one in a compression that costs little to undo (xz takes most of an installation's time)."""
     if deb.stat().st_size < REPACK_FROM:
         deb.rename(target)
         return
     run(["dpkg-deb", "--raw-extract", str(deb), str(scratch)], "dpkg-deb --raw-extract")
-    run(["dpkg-deb", "--build", "--root-owner-group", "-Znone", str(scratch), str(target)], "dpkg-deb --build")
+    run(["dpkg-deb", "--build", "--root-owner-group", "-Zzstd", "-z1", str(scratch), str(target)], "dpkg-deb --build")
     shutil.rmtree(scratch)
 
 
