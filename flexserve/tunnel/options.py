@@ -28,6 +28,7 @@ class Options:
     expired: Callable[[], datetime | None] | None = None  # when the window closed, asked of the cloud; None if it has not
     boot_phase: Callable[[], str | None] | None = None
     on_event: OnEvent | None = None
+    ahead: bool = True  # IAP: open the next client's session in advance, one at a time
     limits: Limits = field(default_factory=Limits)
 
 

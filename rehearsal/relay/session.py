@@ -282,7 +282,7 @@ class Session(asyncio.Protocol):
             if self._log is not None:
                 self._log.append((time.monotonic(), chunk[:24]))
             link.send(b"".join((struct.pack(">HI", _TAG_DATA, len(chunk)), chunk, extra)))
-            if self._cut("down"):
+            if self._cuts and self._cut("down"):
                 return
         if link is not None and self._backend_ended and not self._queue:
             self._link, link.session = None, None
@@ -317,7 +317,8 @@ class Session(asyncio.Protocol):
                 self._ack()
             elif self._timer is None:
                 self._timer = self._loop.call_later(ACK_AFTER_S, self._ack)
-        self._cut("up")
+        if self._cuts:
+            self._cut("up")
 
     def _ack(self) -> None:
         if self._timer is not None:

@@ -95,7 +95,7 @@ async def test_a_client_that_goes_leaves_no_connection_behind(world) -> None:
 
 async def test_what_a_client_sent_before_it_went_still_arrives(world) -> None:
     before = world.backend.connections
-    async with open_tunnel(world.access("vm-dropup400000"), options=world.options()) as tunnel:
+    async with open_tunnel(world.access("vm-dropup400000"), options=world.options(ahead=False)) as tunnel:
         _, writer = await asyncio.open_connection("127.0.0.1", tunnel.port)
         writer.write(b"sink 1000000\n" + stream(1_000_000))
         await writer.drain()
@@ -107,11 +107,33 @@ async def test_what_a_client_sent_before_it_went_still_arrives(world) -> None:
 
 async def test_the_checks_session_is_the_first_connections(world) -> None:
     before = world.backend.connections
-    async with open_tunnel(world.access(), options=world.options()) as tunnel:
+    async with open_tunnel(world.access(), options=world.options(ahead=False)) as tunnel:
         reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.port)
         writer.write(b"echo\nhello")
         assert await reader.readexactly(5) == b"hello"
         assert world.backend.connections == before + 1
+        writer.close()
+
+
+async def test_the_next_clients_session_is_open_before_it_comes(world) -> None:
+    before = len(world.relay.requests)
+    async with open_tunnel(world.access(), options=world.options()) as tunnel:
+        for number in range(1, 4):
+            reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.port)
+            writer.write(b"echo\nhello")
+            assert await reader.readexactly(5) == b"hello"
+            assert await until(lambda number=number: len(world.relay.requests) - before == number + 1 and tunnel._spare is not None)
+            writer.close()
+    assert await until(lambda: world.relay.sessions == 0)
+
+
+async def test_a_session_ahead_that_broke_is_not_used(world) -> None:
+    async with open_tunnel(world.access(), options=world.options()) as tunnel:
+        tunnel._spare.poke()
+        assert await until(lambda: not tunnel._spare.usable)
+        reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.port)
+        writer.write(b"echo\nhello")
+        assert await reader.readexactly(5) == b"hello"
         writer.close()
 
 
@@ -181,7 +203,8 @@ async def test_a_new_token_is_asked_for_when_the_relay_wants_one(world) -> None:
         return f"token-{len(asked)}"
 
     before = len(world.relay.requests)
-    async with open_tunnel(world.access("vm-cl4004dn1000000"), token=token, options=world.options(token=None)) as tunnel:
+    options = world.options(token=None, ahead=False)
+    async with open_tunnel(world.access("vm-cl4004dn1000000"), token=token, options=options) as tunnel:
         reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.port)
         writer.write(b"send 3000000\n")
         assert await reader.read(-1) == stream(3_000_000)

@@ -65,13 +65,15 @@ class IapTunnel(Tunnel):
         self._live: set[Connection] = set()
         self._done = Stats()
         self._watcher: asyncio.Task[None] | None = None
+        self._spare_timer: asyncio.TimerHandle | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self._examining: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
         """Open a session; it becomes the first client's. Retries for `wait_s` while nothing listens."""
         started = time.monotonic()
         while True:
-            spare = Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=self._ended)
+            spare = self._new()
             try:
                 await spare.open()
             except TunnelFailure as failure:
@@ -86,14 +88,13 @@ class IapTunnel(Tunnel):
                 self._tell("waiting", cause=failure.ending.name, phase=await self._phase(), seconds=round(spent, 1))
                 await asyncio.sleep(min(_RETRY_S, max(limit - spent, 0.05)))
             else:
-                self._spare = spare
+                self._keep(spare)
                 return
 
     async def start(self) -> None:
         """Accept clients."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, sock=cast(socket.socket, self._sock))
-        loop.call_later(self._options.limits.spare_s, self._drop_spare)
         self._watcher = loop.create_task(self._watch())
         self._tell("listening", port=self.port, base_url=self.base_url)
 
@@ -116,7 +117,7 @@ class IapTunnel(Tunnel):
 
     async def stop(self) -> None:
         """Stop listening and end every connection; returns when the links had their time to close."""
-        tasks = [task for task in (self._watcher, self._examining) if task is not None]
+        tasks = [task for task in (self._watcher, self._examining, self._preparing) if task is not None]
         for task in tasks:
             task.cancel()
         if self._server is not None:
@@ -142,10 +143,31 @@ class IapTunnel(Tunnel):
 
     def _accept(self) -> Connection:
         spare, self._spare = self._spare, None
+        if self._options.ahead and (self._preparing is None or self._preparing.done()):
+            self._preparing = asyncio.get_running_loop().create_task(self._prepare())
         if spare is not None and spare.usable:
             return spare
         if spare is not None:
             spare.discard()
+        return self._new()
+
+    async def _prepare(self) -> None:
+        """Open the next client's session while this one's is in use: four or more round trips that it need not wait for."""
+        spare = self._new()
+        with contextlib.suppress(TunnelFailure, FlexserveError):  # the next client opens its own, and is told
+            await spare.open()
+            self._keep(spare)
+
+    def _keep(self, spare: Connection) -> None:
+        """A session without a client yet; let go after a while, as a server may time out a silent connection."""
+        if self._spare is not None:
+            self._spare.discard()
+        self._spare = spare
+        if self._spare_timer is not None:
+            self._spare_timer.cancel()
+        self._spare_timer = asyncio.get_running_loop().call_later(self._options.limits.spare_s, self._drop_spare)
+
+    def _new(self) -> Connection:
         return Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=self._ended)
 
     def _drop_spare(self) -> None:
