@@ -1,0 +1,177 @@
+"""One life of `tpu-v6e`, with everything that an operator does in it, by the product's own commands on a booted machine."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.hunt import ProcessWatch, in_files, in_image_layers
+from rehearsal.product import Ran
+from rehearsal.run import Rehearsal
+from rehearsal.targets.gce_flex import GceFlexStage
+
+pytestmark = [pytest.mark.usefixtures("bootable"), pytest.mark.timeout(900)]
+
+CONTAINERS = "docker ps -a --format '{{.ID}} {{.Status}} {{.Image}}'"
+
+
+@dataclass
+class Life:
+    """What was seen, step by step."""
+
+    ran: dict[str, Ran] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
+    instance: dict[str, str] = field(default_factory=dict)
+    containers: dict[str, list[str]] = field(default_factory=dict)
+    hunts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rehearsal: Rehearsal = None  # type: ignore[assignment]
+    left_before_planting: list[object] = field(default_factory=list)
+    left_after_planting: list[object] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def life(root: Path) -> Iterator[Life]:
+    """Up, used, changed, searched, taken away."""
+    sentinel, control = ("hf_" + secrets.token_hex(16) for _ in range(2))
+    seen = Life()
+    rehearsal = seen.rehearsal = Rehearsal(root, "tpu-v6e", secret=sentinel, say=lambda line: print(line, file=sys.stderr))
+    with rehearsal:
+        stage = rehearsal.stage
+        assert isinstance(stage, GceFlexStage)
+        with ProcessWatch(sentinel, control) as watch:
+            seen.ran["up"] = rehearsal.step("up", "--yes")
+            _, machine = _look(seen, stage, "up")
+            machine.exec(["sh", "-c", f"sleep 3 # {control}"])
+        seen.hunts["processes"] = {"sentinel": watch.seen[sentinel], "control": watch.seen[control]}
+        seen.ran["status"] = rehearsal.step("status", "--boot")
+        seen.answers["up"] = rehearsal.ask()
+        seen.ran["smoke"] = rehearsal.step("smoke")
+        seen.ran["logs"] = rehearsal.product.flexserve("logs", "-s", "tpu-v6e")
+        with socket.create_server(("127.0.0.1", 0)) as busy:
+            seen.ran["busy port"] = rehearsal.step("tunnel", "--port", str(busy.getsockname()[1]), timeout=60)
+        seen.ran["preview"] = rehearsal.product.pulumi("preview", "-s", "tpu-v6e", "--expect-no-changes")
+        seen.ran["up again"] = rehearsal.step("up", "--yes")
+        _look(seen, stage, "up again")
+        rehearsal.change("serving.text_only=true")
+        seen.ran["changed"] = rehearsal.step("up", "--yes")
+        _look(seen, stage, "changed")
+        seen.answers["changed"] = rehearsal.ask()
+        seen.ran["status changed"] = rehearsal.step("status")
+        rehearsal.change("window=8h")
+        rehearsal.change("target.zones=[us-east5-a]")
+        seen.ran["replacing"] = rehearsal.product.pulumi("up", "-s", "tpu-v6e", "--yes", "--skip-preview")
+        _look(seen, stage, "replacing")
+        seen.hunts |= _hunt(rehearsal, stage, machine, sentinel, control)
+        seen.ran["down"] = rehearsal.step("down", "--yes")
+        rehearsal.verdict.read(stage.cloud.ledger, rehearsal._before)
+        seen.left_before_planting = list(rehearsal.verdict.left)
+        stage.google.put_disk("left-over", "europe-west4-a")
+    seen.left_after_planting = list(rehearsal.verdict.left)
+    yield seen
+
+
+def _look(seen: Life, stage: GceFlexStage, step: str) -> tuple[str, Any]:
+    """The instance's number in the cloud and the containers on the machine."""
+    (name, machine), *others = stage.google.machines().items()
+    assert not others
+    _, vm = stage.google.request("GET", f"/compute/v1/{stage.google.instance_path(name)}")
+    seen.instance[step] = str(vm["id"])
+    seen.containers[step] = machine.exec(["sh", "-c", CONTAINERS]).stdout.splitlines()
+    return name, machine
+
+
+def _hunt(rehearsal: Rehearsal, stage: GceFlexStage, machine: Any, sentinel: str, control: str) -> dict[str, dict[str, Any]]:
+    """Search every place for the sentinel, and for a control that is planted there first."""
+    places = {
+        "state": rehearsal.folder / "state",
+        "pulumi home": rehearsal.folder / "pulumi-home",
+        "commands log": rehearsal.folder / "commands.log",
+        "project": rehearsal.folder / "project",
+        "machine's disk": machine.folder / "disk.img",
+        "console": machine.folder / "out",
+    }
+    machine.exec(["sh", "-c", f"echo {control} | gzip | base64 >/var/planted; sync"])
+    for name in ("state", "pulumi home", "project", "console"):
+        (places[name] / "planted").write_text(json.dumps({"x": control}))
+    with places["commands log"].open("a") as log:
+        log.write(control + "\n")
+    found = {name: {"sentinel": in_files(path, sentinel), "control": in_files(path, control)} for name, path in places.items()}
+    storage = stage.room.images.storage
+    stage.room.images.push("planted/image", control)
+    layers = {"sentinel": in_image_layers(storage, sentinel), "control": in_files(storage, control)}
+    requests = json.dumps(list(stage.google.requests()), default=str)
+    return {**found, "image layers": layers, "requests": {"sentinel": [r for r in [requests] if sentinel in r], "control": ["-"]}}
+
+
+def test_every_command_did_what_it_should(life):
+    expected = {"busy port": 1, "replacing": 0}
+    assert {name: ran.returncode for name, ran in life.ran.items()} == {n: expected.get(n, 0) for n in life.ran}, {
+        n: r.stderr[-600:] for n, r in life.ran.items() if r.returncode != expected.get(n, 0)
+    }
+
+
+def test_the_answer_holds_the_nonce(life):
+    assert life.rehearsal.verdict.nonce in life.answers["changed"]
+    assert life.answers["up"]
+
+
+def test_status_is_serving_with_every_phase_and_the_wanted_script(life):
+    status = life.ran["status"].document
+    assert status["state"] == "serving"
+    assert status["script"]["running"] == status["script"]["wanted"]
+    assert {"packages", "docker", "token", "image", "weights", "load", "compile", "serving"} <= {
+        p["name"] for p in status["phases"]
+    }
+    assert {p["result"] for p in status["phases"]} <= {"done", "skipped"}
+    assert status["seconds_left"] > 0
+    assert status["cost_so_far"] >= 0
+
+
+def test_a_busy_port_is_named(life):
+    assert "in use" in life.ran["busy port"].stderr + life.ran["busy port"].stdout
+
+
+def test_a_second_up_changes_nothing(life):
+    assert life.instance["up again"] == life.instance["up"]
+    assert life.containers["up again"] == life.containers["up"] or len(life.containers["up again"]) == 1
+
+
+def test_a_changed_flag_reaches_the_live_machine_in_place(life):
+    assert life.instance["changed"] == life.instance["up"]
+    assert len(life.containers["changed"]) == 1
+    assert life.containers["changed"][0].split()[0] != life.containers["up"][0].split()[0]
+    changed = life.ran["status changed"].document
+    assert changed["script"]["running"] == changed["script"]["wanted"] != life.ran["status"].document["script"]["running"]
+
+
+def test_a_window_and_a_zone_change_by_plain_pulumi_never_replace(life):
+    assert life.instance["replacing"] == life.instance["up"]
+    assert "8h" in life.ran["replacing"].stdout + life.ran["replacing"].stderr
+
+
+def test_the_token_is_nowhere_and_the_hunt_finds_its_controls(life):
+    assert {place: bool(found["control"]) for place, found in life.hunts.items()} == dict.fromkeys(life.hunts, True)
+    assert {place: list(found["sentinel"]) for place, found in life.hunts.items()} == {place: [] for place in life.hunts}
+
+
+def test_nothing_is_left_and_a_planted_disk_turns_it_red(life):
+    assert life.left_before_planting == []
+    assert [item.name for item in life.left_after_planting] == ["left-over"]
+    assert life.rehearsal.verdict.exit_code == 7
+    assert "left behind" in life.rehearsal.verdict.text
+
+
+def test_the_host_is_clean(life):
+    assert life.rehearsal.verdict.host_left == []
+
+
+def test_the_local_cloud_answered_as_google_documents(life):
+    assert life.rehearsal.stage.google.own_errors() == ()
