@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -33,6 +34,10 @@ class Change:
     planned: Mapping[str, Any]
     paths: Changes
 
+    def beyond(self, updates: frozenset[str]) -> list[str]:
+        """The changed paths that lie outside these properties."""
+        return sorted(path for path in self.paths if not any(re.match(rf"{re.escape(key)}(?![\w-])", path) for key in updates))
+
     def touches(self, *prefixes: str) -> bool:
         """Whether anything at or below one of these properties changes."""
         return any(path == prefix or path.startswith((f"{prefix}.", f"{prefix}[")) for path in self.paths for prefix in prefixes)
@@ -52,6 +57,7 @@ class Resource(Generic[Api]):
     read: Callable[[Call[Api], str, Mapping[str, Any]], Values | None]
     delete: Callable[[Call[Api], str, Mapping[str, Any]], None]
     update: Callable[[Call[Api], str, Change], Values] | None = None
+    updates: frozenset[str] = frozenset()  # the properties that `update` brings into force; no other changes in place
     timeouts: Mapping[str, float] = field(default_factory=dict)  # seconds, by create, read, update, delete
     schema_version: int = 0
     import_state: Callable[[Call[Api], str], Values] | None = None  # what an id alone tells

@@ -102,6 +102,11 @@ def out(prop: Prop | None = None) -> Prop:
     return replace(prop or text(), computed=True, output=True)
 
 
+def unsent(prop: Prop) -> Prop:
+    """A property that the state shows and the stand-in does not send: giving it a value of its own is refused."""
+    return replace(prop, output=True)
+
+
 def terraform_order(values: Iterable[str]) -> list[str]:
     """Members of a set in the order in which the official provider sends them: by the CRC-32 of each, as text."""
     return sorted(values, key=lambda value: str(zlib.crc32(value.encode())))
@@ -140,11 +145,11 @@ def _nested_defaults(prop: Prop, value: Any) -> Any:
 
 
 def unexpected(fields: Fields, given: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:
-    """Inputs that the table does not know, and required ones that are missing: (path, what is wrong)."""
+    """Inputs that the table does not know or that would have no effect, and required ones that are missing: (path, why)."""
     wrong = [
         (f"{path}{key}", "is not in this stand-in's table of inputs")
         for key, value in given.items()
-        if key != DEFAULTS and value is not None and (key not in fields or fields[key].output)
+        if key != DEFAULTS and value is not None and (key not in fields or _has_no_effect(fields[key], value))
     ]
     for key, prop in fields.items():
         value = given.get(key)
@@ -156,6 +161,10 @@ def unexpected(fields: Fields, given: Mapping[str, Any], path: str = "") -> list
             for index, item in enumerate(value):
                 wrong += unexpected(prop.fields, item, f"{path}{key}[{index}].") if isinstance(item, Mapping) else []
     return wrong
+
+
+def _has_no_effect(prop: Prop, value: Any) -> bool:
+    return prop.output and value not in (prop.zero, prop.default)
 
 
 def complete(fields: Fields, known: Mapping[str, Any], planned: Mapping[str, Any] | None = None) -> Values:

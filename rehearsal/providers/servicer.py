@@ -162,7 +162,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
         change = Change(state, planned, self._changes(resource, state, planned, inputs))
         call = self._call(resource, "update", request.timeout)
         try:
-            told = resource.update(call, request.id, change) if resource.update else {}
+            beyond = change.beyond(resource.updates)
+            if beyond or resource.update is None:
+                raise ProviderError(f"the stand-in provider does not change in place: {', '.join(beyond)}")
+            told = resource.update(call, request.id, change)
         except ProviderError as error:
             self._log(request.urn, str(error))
             self._partly(context, request, f"updating {request.urn}: {_one_error(error)}")

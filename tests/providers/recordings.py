@@ -32,6 +32,7 @@ class Step:
     over: dict[str, Any] = field(default_factory=dict)
     do: list[dict[str, Any]] = field(default_factory=list)
     state: bool = False
+    only: str = ""  # "printed": compare that alone; "nothing": only a step on the way
     program_failed: bool = False  # the recorded program ended with an error of its own, after the resources
 
 

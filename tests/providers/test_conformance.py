@@ -1,4 +1,4 @@
-"""The recorded program through the real engine, steps 01 to 38: requests, states, what is shown, errors.
+"""The recorded program through the real engine, steps 01 to 38 and 93 to 95: requests, states, what is shown, errors.
 
 The steps build on one another: a step that is asked for runs all those before it.
 """
@@ -49,16 +49,17 @@ class Session:
         self._cloud.log.clear()
         runs = [self._engine.run(step.stack, command) for command in step.run]
         ours = [requests.normal(r.method, r.path, r.query, r.body) for r in self._cloud.log.entries()]
-        found = requests.compare(recordings.requests_of(step.name), ours)
-        recorded = recordings.printed()[step.name][: len(runs)]
-        found += printed.compare(step.name, recorded, runs, step.program_failed)
+        found = [] if step.only else requests.compare(recordings.requests_of(step.name), ours)
+        if step.only != "nothing":
+            recorded = recordings.printed()[step.name][: len(runs)]
+            found += printed.compare(step.name, recorded, runs, step.program_failed)
         if step.state:
             mine = next(item for item in self._engine.resources(step.stack) if item["type"] == INSTANCE)
             found += states.compare("Instance", recordings.instance(), mine, self._cloud.base)
         return found
 
     def _config(self, step: Step) -> dict[str, Any]:
-        chosen = {"what": step.what, "word": step.word, "zone": step.zone, "over": step.over}
+        chosen = {"what": step.what, "word": step.word, "zone": step.zone, "over": _with_nulls(step.over)}
         ours = {f"fleet:{key}": value for key, value in chosen.items() if value}
         return {**self._cloud.stack_config(), "gcp:project": "demo", **ours}
 
@@ -74,6 +75,11 @@ class Session:
                 self._cloud.edit(name, fields)
             case _:
                 raise ValueError(f"steps.toml does not know {action}")
+
+
+def _with_nulls(over: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no null; the program deletes what is null."""
+    return {key: None if value == "NULL" else value for key, value in over.items()}
 
 
 @pytest.fixture(scope="module")

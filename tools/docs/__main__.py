@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.docs import boot_phases, catalog, commands, exit_codes, faults, live_changes, local_cloud, rules, stack_file, tunnel
+from tools.docs import boot_phases, catalog, commands, exit_codes, faults, google_provider, live_changes, local_cloud, rules, stack_file, tunnel
 
 PAGES = {
     "stack-file.md": stack_file.page,
@@ -19,6 +19,7 @@ PAGES = {
     "live-changes.md": live_changes.page,
     "tunnel-endings.md": tunnel.endings,
     "relay-faults.md": tunnel.relay_faults,
+    "google-provider.md": google_provider.page,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

@@ -11,6 +11,8 @@ from rehearsal.providers.values import UNKNOWN, Values, has_unknown
 
 MARK: Final = "goog-pulumi-provisioned"
 
+LABEL_MAPS: Final = frozenset({"labels", "pulumiLabels", "effectiveLabels"})
+
 LABELS: Final[Fields] = {
     "labels": mapping(),
     "pulumiLabels": out(mapping(secret=True)),

@@ -21,6 +21,7 @@ from rehearsal.providers.schema import (
     out,
     terraform_order,
     text,
+    unsent,
 )
 from rehearsal.providers.values import Values
 
@@ -29,7 +30,7 @@ _RULE: Final[Fields] = {"protocol": text(required=True), "ports": items()}
 FIELDS: Final[Fields] = {
     "allows": blocks(_RULE),
     "creationTimestamp": out(),
-    "deletionPolicy": text("DELETE", computed=True),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "denies": blocks(_RULE),
     "description": text(),
     "destinationRanges": members([], computed=True),
@@ -39,7 +40,7 @@ FIELDS: Final[Fields] = {
     "logConfig": block({"metadata": text(required=True)}),
     "name": text(autoname=True, replace=True),
     "network": text(required=True, replace=True, same=same_thing),
-    "params": Prop(),
+    "params": unsent(Prop()),
     "priority": number(default=1000),
     "project": text(computed=True, replace=True),
     "selfLink": out(),
@@ -57,6 +58,22 @@ _SETS: Final = (
     "sourceTags",
     "targetServiceAccounts",
     "targetTags",
+)
+
+
+_UPDATES: Final = frozenset(
+    {
+        "allows",
+        "denies",
+        "description",
+        "destinationRanges",
+        "disabled",
+        "logConfig",
+        "priority",
+        "sourceRanges",
+        "sourceTags",
+        "targetTags",
+    }
 )
 
 
@@ -120,7 +137,10 @@ def _told(rules: Any) -> list[Values]:
 
 
 def _update(call: Call[Google], identifier: str, change: Change) -> Values:
+    emptied = {"description": "", "disabled": False} | {key: [] for key in ("allowed", "denied", "sourceTags", "targetTags")}
+    names = {"allowed": "allows", "denied": "denies"}
     sent = body(identifier.split("/")[1], change.planned)
+    sent |= {key: value for key, value in emptied.items() if key not in sent and change.touches(names.get(key, key))}
     act(call, f'updating Firewall "{identifier}"', "Updating Firewall", "PATCH", identifier, sent)
     return _read(call, identifier, change.planned) or {}
 
@@ -136,6 +156,7 @@ RESOURCES: Final = [
         create=_create,
         read=_read,
         update=_update,
+        updates=_UPDATES,
         delete=_delete,
         timeouts={"create": 1200.0, "delete": 1200.0, "update": 1200.0},
         schema_version=1,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rehearsal.providers import diff as differ
 from rehearsal.providers.google.compute import OperationFailed, act, compute, finish, found, operation_path
 from rehearsal.providers.google.http import Google, GoogleError
-from rehearsal.providers.google.labels import plan_labels
+from rehearsal.providers.google.labels import LABEL_MAPS, plan_labels
 from rehearsal.providers.google.names import relative
 from rehearsal.providers.google.resources.instance_body import (
     access_config,
@@ -31,6 +31,25 @@ from rehearsal.providers.values import Values
 
 UPDATE_TIMEOUT: Final = 1200.0  # seconds; the wait for RUNNING after a create uses it too
 _FINGERPRINT_TRIES: Final = 3
+
+_UPDATES: Final = LABEL_MAPS | {
+    "allowStoppingForUpdate",
+    "bootDisk.autoDelete",
+    "bootDisk.initializeParams.labels",
+    "bootDisk.initializeParams.size",
+    "bootDisk.interface",
+    "canIpForward",
+    "deletionProtection",
+    "description",
+    "machineType",
+    "metadata",
+    "metadataStartupScript",
+    "networkInterfaces",
+    "scheduling",
+    "serviceAccount",
+    "shieldedInstanceConfig",
+    "tags",
+}
 
 MUST_STOP: Final = (
     "Changing the machine_type, min_cpu_platform, service_account, enable_display, shielded_instance_config, "
@@ -84,7 +103,7 @@ def _import_state(call: Call[Google], identifier: str) -> Values:
 
 def _update(call: Call[Google], identifier: str, change: Change) -> Values:
     instance = compute(call.api, "GET", identifier, view="FULL")
-    for step in (_description, _metadata, _tags, _labels, _scheduling):
+    for step in (_whole, _metadata, _tags, _labels, _scheduling):
         step(call, identifier, change)
     policies = _access_configs(call, identifier, change)
     _boot_disk(call, identifier, change)
@@ -104,10 +123,15 @@ def _update(call: Call[Google], identifier: str, change: Change) -> Values:
     return made or {}
 
 
-def _description(call: Call[Google], identifier: str, change: Change) -> None:
-    if change.touches("description"):
-        body = compute(call.api, "GET", identifier, view="FULL") | {"description": change.planned.get("description") or ""}
-        act(call, "updating instance", "description, updating to update", "PUT", identifier, body)
+def _whole(call: Call[Google], identifier: str, change: Change) -> None:
+    """What the API changes only by putting the whole instance in its place."""
+    for name, value in (
+        ("description", change.planned.get("description") or ""),
+        ("canIpForward", change.planned.get("canIpForward")),
+    ):
+        if change.touches(name):
+            body = compute(call.api, "GET", identifier, view="FULL") | {name: value}
+            act(call, "updating instance", f"{name}, updating", "PUT", identifier, body)
 
 
 def _metadata(call: Call[Google], identifier: str, change: Change) -> None:
@@ -173,10 +197,13 @@ def _boot_disk(call: Call[Google], identifier: str, change: Change) -> None:
     wanted = change.planned.get("bootDisk") or {}
     if change.touches("bootDisk"):
         path = relative(disk["source"])
-        compute(call.api, "GET", path)
+        now = compute(call.api, "GET", path)
         if change.touches("bootDisk.initializeParams.size"):
-            body = {"sizeGb": str(wanted["initializeParams"]["size"])}
+            body: Values = {"sizeGb": str(wanted["initializeParams"]["size"])}
             act(call, "updating disk", "disk to update", "POST", f"{path}/resize", body)
+        if change.touches("bootDisk.initializeParams.labels"):
+            body = {"labels": wanted["initializeParams"]["labels"], "labelFingerprint": now.get("labelFingerprint")}
+            act(call, "updating disk", "disk to update", "POST", f"{path}/setLabels", body)
     if change.touches("bootDisk.autoDelete"):
         query: Values = {"autoDelete": str(bool(wanted.get("autoDelete"))).lower(), "deviceName": disk.get("deviceName", "")}
         act(call, "changing auto_delete", "changing auto_delete", "POST", f"{identifier}/setDiskAutoDelete", **query)
@@ -283,6 +310,7 @@ RESOURCES: Final = [
         create=_create,
         read=_read,
         update=_update,
+        updates=_UPDATES,
         delete=_delete,
         timeouts={"create": 1200.0, "delete": 1200.0, "update": UPDATE_TIMEOUT},
         schema_version=6,

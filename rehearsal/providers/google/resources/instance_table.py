@@ -9,41 +9,41 @@ from typing import Final
 
 from rehearsal.providers.google.labels import LABELS
 from rehearsal.providers.google.names import same_image, same_name, same_scope, same_thing
-from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, items, mapping, members, number, out, text
+from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, items, mapping, members, number, out, text, unsent
 
 _PERIOD: Final[Fields] = {"seconds": number(required=True, replace=True), "nanos": number(replace=True)}
 _SOFT_PERIOD: Final[Fields] = {"seconds": number(required=True), "nanos": number()}
 
 INITIALIZE: Final[Fields] = {
     "architecture": text(computed=True, replace=True),
-    "enableConfidentialCompute": flag(replace=True),
+    "enableConfidentialCompute": unsent(flag(replace=True)),
     "image": text(computed=True, replace=True, same=same_image),
     "labels": mapping({}, computed=True),
     "provisionedIops": number(computed=True, replace=True),
     "provisionedThroughput": number(computed=True, replace=True),
-    "replicaZones": items(replace=True),
-    "resourceManagerTags": mapping(replace=True),
-    "resourcePolicies": items(computed=True, replace=True),
+    "replicaZones": unsent(items(replace=True)),
+    "resourceManagerTags": unsent(mapping(replace=True)),
+    "resourcePolicies": unsent(items(computed=True, replace=True)),
     "size": number(computed=True),
-    "snapshot": text(computed=True, replace=True, same=same_thing),
-    "sourceImageEncryptionKey": Prop(replace=True),
-    "sourceSnapshotEncryptionKey": Prop(replace=True),
-    "storagePool": text(replace=True, same=same_name),
+    "snapshot": unsent(text(computed=True, replace=True, same=same_thing)),
+    "sourceImageEncryptionKey": unsent(Prop(replace=True)),
+    "sourceSnapshotEncryptionKey": unsent(Prop(replace=True)),
+    "storagePool": unsent(text(replace=True, same=same_name)),
     "type": text(computed=True, replace=True),
 }
 
 BOOT_DISK: Final[Fields] = {
     "autoDelete": flag(default=True),
     "deviceName": text(computed=True, replace=True),
-    "diskEncryptionKeyRaw": text(replace=True, secret=True),
-    "diskEncryptionKeyRsa": text(replace=True, secret=True),
+    "diskEncryptionKeyRaw": unsent(text(replace=True, secret=True)),
+    "diskEncryptionKeyRsa": unsent(text(replace=True, secret=True)),
     "diskEncryptionKeySha256": out(),
-    "diskEncryptionServiceAccount": text(replace=True),
+    "diskEncryptionServiceAccount": unsent(text(replace=True)),
     "forceAttach": flag(default=False, replace=True),
-    "guestOsFeatures": items([], computed=True, replace=True),
+    "guestOsFeatures": unsent(items([], computed=True, replace=True)),
     "initializeParams": block(INITIALIZE, computed=True),
     "interface": text(None),
-    "kmsKeySelfLink": text(computed=True, replace=True, same=same_thing),
+    "kmsKeySelfLink": unsent(text(computed=True, replace=True, same=same_thing)),
     "mode": text(default="READ_WRITE", replace=True),
     "source": text(computed=True, replace=True, same=same_thing),
 }
@@ -51,32 +51,32 @@ BOOT_DISK: Final[Fields] = {
 ACCESS_CONFIG: Final[Fields] = {
     "natIp": text(computed=True),
     "networkTier": text(computed=True),
-    "publicPtrDomainName": text(),
+    "publicPtrDomainName": unsent(text()),
     "securityPolicy": out(),
 }
 
 INTERFACE: Final[Fields] = {
     "accessConfigs": blocks(ACCESS_CONFIG),
-    "aliasIpRanges": blocks({"ipCidrRange": text(required=True), "subnetworkRangeName": text()}),
-    "aliasIpv6Ranges": blocks({"ipCidrRange": text(required=True), "subnetworkRangeName": text()}),
-    "igmpQuery": text(computed=True),
-    "internalIpv6PrefixLength": number(computed=True),
-    "ipv6AccessConfigs": blocks({}),
+    "aliasIpRanges": unsent(blocks({"ipCidrRange": text(required=True), "subnetworkRangeName": text()})),
+    "aliasIpv6Ranges": unsent(blocks({"ipCidrRange": text(required=True), "subnetworkRangeName": text()})),
+    "igmpQuery": unsent(text(computed=True)),
+    "internalIpv6PrefixLength": unsent(number(computed=True)),
+    "ipv6AccessConfigs": unsent(blocks({})),
     "ipv6AccessType": out(),
-    "ipv6Address": text(computed=True),
+    "ipv6Address": unsent(text(computed=True)),
     "macAddress": out(),
     "name": out(),
     "network": text(computed=True, same=same_thing),
-    "networkAttachment": text(computed=True, replace=True, same=same_thing),
+    "networkAttachment": unsent(text(computed=True, replace=True, same=same_thing)),
     "networkIp": text(computed=True),
     "nicType": text(replace=True),
     "parentNicName": out(),
-    "queueCount": number(replace=True),
-    "securityPolicy": text(),
+    "queueCount": unsent(number(replace=True)),
+    "securityPolicy": unsent(text()),
     "stackType": text(computed=True),
     "subnetwork": text(computed=True, same=same_thing),
     "subnetworkProject": text(computed=True),
-    "vlan": number(replace=True),
+    "vlan": unsent(number(replace=True)),
 }
 
 SCHEDULING: Final[Fields] = {
@@ -100,26 +100,26 @@ SCHEDULING: Final[Fields] = {
 }
 
 FIELDS: Final[Fields] = {
-    "advancedMachineFeatures": Prop(),
+    "advancedMachineFeatures": unsent(Prop()),
     "allowStoppingForUpdate": flag(None),
-    "attachedDisks": blocks({}),
+    "attachedDisks": unsent(blocks({})),
     "bootDisk": block(BOOT_DISK, required=True),
     "canIpForward": flag(default=False),
-    "confidentialInstanceConfig": Prop(computed=True, replace=True),
+    "confidentialInstanceConfig": unsent(Prop(computed=True, replace=True)),
     "cpuPlatform": out(),
     "creationTimestamp": out(),
     "currentStatus": out(),
-    "deletionPolicy": text("DELETE", computed=True),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "deletionProtection": flag(default=False),
     "description": text(),
-    "desiredStatus": text(None),
-    "enableDisplay": flag(),
-    "eraseWindowsVssSignature": flag(default=False),
+    "desiredStatus": unsent(text(None)),
+    "enableDisplay": unsent(flag()),
+    "eraseWindowsVssSignature": unsent(flag(default=False)),
     "guestAccelerators": blocks({"count": number(replace=True), "type": text(replace=True)}, computed=True, replace=True),
     "hostname": text(replace=True),
-    "instanceEncryptionKey": Prop(replace=True),
+    "instanceEncryptionKey": unsent(Prop(replace=True)),
     "instanceId": out(),
-    "keyRevocationActionType": text(replace=True),
+    "keyRevocationActionType": unsent(text(replace=True)),
     "labelFingerprint": out(),
     **LABELS,
     "machineType": text(required=True, same=same_name),
@@ -129,9 +129,9 @@ FIELDS: Final[Fields] = {
     "minCpuPlatform": text(computed=True),
     "name": text(autoname=True, replace=True),
     "networkInterfaces": blocks(INTERFACE, required=True, replace=True),
-    "networkPerformanceConfig": Prop(replace=True),
-    "params": Prop(replace=True),
-    "partnerMetadata": mapping(),
+    "networkPerformanceConfig": unsent(Prop(replace=True)),
+    "params": unsent(Prop(replace=True)),
+    "partnerMetadata": unsent(mapping()),
     "project": text(computed=True, replace=True),
     "reservationAffinity": block(
         {
@@ -141,9 +141,9 @@ FIELDS: Final[Fields] = {
         computed=True,
         replace=True,
     ),
-    "resourcePolicies": items(),
+    "resourcePolicies": unsent(items()),
     "scheduling": block(SCHEDULING, computed=True),
-    "scratchDisks": blocks({}, replace=True),
+    "scratchDisks": unsent(blocks({}, replace=True)),
     "selfLink": out(),
     "serviceAccount": block({"email": text(computed=True), "scopes": members(required=True, same=same_scope, whole=True)}),
     "shieldedInstanceConfig": block(
@@ -156,6 +156,6 @@ FIELDS: Final[Fields] = {
     ),
     "tags": members(),
     "tagsFingerprint": out(),
-    "workloadIdentityConfig": Prop(replace=True),
+    "workloadIdentityConfig": unsent(Prop(replace=True)),
     "zone": text(computed=True, replace=True),
 }

@@ -9,13 +9,13 @@ from rehearsal.providers.google.http import Google, GoogleError
 from rehearsal.providers.google.iam import Policy, grant, holds, revoke
 from rehearsal.providers.google.names import relative, same_name
 from rehearsal.providers.resource import Call, Resource
-from rehearsal.providers.schema import Fields, Prop, out, text
+from rehearsal.providers.schema import Fields, Prop, out, text, unsent
 from rehearsal.providers.values import Values
 
 _BATCH: Final = 3.0  # seconds in which changes to a project's policy are collected
 
 _GRANT: Final[Fields] = {
-    "condition": Prop(replace=True),
+    "condition": unsent(Prop(replace=True)),
     "etag": out(),
     "member": text(required=True, replace=True),
     "role": text(required=True, replace=True),

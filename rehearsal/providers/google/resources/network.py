@@ -3,70 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_network
 from typing import Any, Final
 
+from rehearsal.providers import diff as differ
 from rehearsal.providers.google.compute import act, compute, found, gone
 from rehearsal.providers.google.http import Google
 from rehearsal.providers.google.names import in_project, last, relative, same_name, same_thing, v1
 from rehearsal.providers.resource import Call, Change, Resource
-from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, number, out, text
+from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, number, out, text, unsent
 from rehearsal.providers.values import Values
 
 _TIMEOUTS: Final = {"create": 1200.0, "delete": 1200.0, "update": 1200.0}
 
 NETWORK: Final[Fields] = {
     "autoCreateSubnetworks": flag(replace=True),
-    "bgpAlwaysCompareMed": flag(None, computed=True),
-    "bgpBestPathSelectionMode": text(None, computed=True),
-    "bgpInterRegionCost": text(None, computed=True),
-    "deleteBgpAlwaysCompareMed": flag(default=False),
-    "deleteDefaultRoutesOnCreate": flag(default=False),
-    "deletionPolicy": text("DELETE", computed=True),
+    "bgpAlwaysCompareMed": unsent(flag(None, computed=True)),
+    "bgpBestPathSelectionMode": unsent(text(None, computed=True)),
+    "bgpInterRegionCost": unsent(text(None, computed=True)),
+    "deleteBgpAlwaysCompareMed": unsent(flag(default=False)),
+    "deleteDefaultRoutesOnCreate": unsent(flag(default=False)),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "description": text(replace=True),
     "enableUlaInternalIpv6": flag(),
     "gatewayIpv4": out(),
-    "internalIpv6Range": text(computed=True, replace=True),
+    "internalIpv6Range": unsent(text(computed=True, replace=True)),
     "mtu": number(computed=True, replace=True),
     "name": text(autoname=True, replace=True),
     "networkFirewallPolicyEnforcementOrder": text(default="AFTER_CLASSIC_FIREWALL"),
     "networkId": out(),
-    "networkProfile": text(replace=True),
+    "networkProfile": unsent(text(replace=True)),
     "numericId": out(),
-    "params": Prop(),
+    "params": unsent(Prop()),
     "project": text(computed=True, replace=True),
     "routingMode": text(None, computed=True),
     "selfLink": out(),
 }
 
 SUBNETWORK: Final[Fields] = {
-    "allowSubnetCidrRoutesOverlap": flag(computed=True),
+    "allowSubnetCidrRoutesOverlap": unsent(flag(computed=True)),
     "creationTimestamp": out(),
-    "deletionPolicy": text("DELETE", computed=True),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "description": text(replace=True),
-    "externalIpv6Prefix": text(computed=True, replace=True),
+    "externalIpv6Prefix": unsent(text(computed=True, replace=True)),
     "fingerprint": out(text(None)),
     "gatewayAddress": out(),
-    "internalIpv6Prefix": text(computed=True, replace=True),
+    "internalIpv6Prefix": unsent(text(computed=True, replace=True)),
     "ipCidrRange": text(computed=True),
-    "ipCollection": text(replace=True),
-    "ipv6AccessType": text(),
+    "ipCollection": unsent(text(replace=True)),
+    "ipv6AccessType": unsent(text()),
     "ipv6CidrRange": out(),
     "ipv6GceEndpoint": out(),
-    "logConfig": block({"aggregationInterval": text(), "flowSampling": number(), "metadata": text()}),
+    "logConfig": unsent(block({"aggregationInterval": text(), "flowSampling": number(), "metadata": text()})),
     "name": text(autoname=True, replace=True),
     "network": text(required=True, replace=True, same=same_thing),
-    "params": Prop(),
+    "params": unsent(Prop()),
     "privateIpGoogleAccess": flag(computed=True),
-    "privateIpv6GoogleAccess": text(computed=True),
+    "privateIpv6GoogleAccess": unsent(text(computed=True)),
     "project": text(computed=True, replace=True),
     "purpose": text(computed=True, replace=True),
     "region": text(computed=True, replace=True, same=same_name),
-    "reservedInternalRange": text(replace=True),
-    "resolveSubnetMask": text(),
-    "role": text(),
-    "secondaryIpRanges": blocks({"rangeName": text(), "ipCidrRange": text()}),
+    "reservedInternalRange": unsent(text(replace=True)),
+    "resolveSubnetMask": unsent(text()),
+    "role": unsent(text()),
+    "secondaryIpRanges": unsent(blocks({"rangeName": text(), "ipCidrRange": text()})),
     "selfLink": out(),
-    "sendSecondaryIpRangeIfEmpty": flag(None),
+    "sendSecondaryIpRangeIfEmpty": unsent(flag(None)),
     "stackType": text(computed=True),
     "state": out(),
     "subnetworkId": out(number()),
@@ -172,6 +174,15 @@ def _update_subnetwork(call: Call[Google], identifier: str, change: Change) -> V
     return _read_subnetwork(call, identifier, change.planned) or {}
 
 
+def _extra_subnetwork(state: Mapping[str, Any], planned: Mapping[str, Any], changes: differ.Changes) -> differ.Changes:
+    """A range may grow in place; any other new range needs a new subnetwork."""
+    if "ipCidrRange" not in changes:
+        return changes
+    old, new = (ip_network(values["ipCidrRange"]) for values in (state, planned))
+    grows = old.version == new.version and new.supernet_of(old)  # type: ignore[arg-type]
+    return changes if grows else changes | {"ipCidrRange": changes["ipCidrRange"].replacing()}
+
+
 def _delete_subnetwork(call: Call[Google], identifier: str, state: Mapping[str, Any]) -> None:
     gone(call, f'Subnetwork "{identifier}"', "Subnetwork", identifier)
 
@@ -183,6 +194,7 @@ RESOURCES: Final = [
         create=_create_network,
         read=_read_network,
         update=_update_network,
+        updates=frozenset({"networkFirewallPolicyEnforcementOrder", "routingMode"}),
         delete=_delete_network,
         timeouts=_TIMEOUTS,
     ),
@@ -192,6 +204,8 @@ RESOURCES: Final = [
         create=_create_subnetwork,
         read=_read_subnetwork,
         update=_update_subnetwork,
+        updates=frozenset({"ipCidrRange", "privateIpGoogleAccess", "stackType"}),
+        extra=_extra_subnetwork,
         delete=_delete_subnetwork,
         timeouts=_TIMEOUTS,
     ),

@@ -8,15 +8,15 @@ from typing import Any, Final
 from rehearsal.providers.google.http import Google, GoogleError
 from rehearsal.providers.google.names import last
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
-from rehearsal.providers.schema import Fields, flag, text
+from rehearsal.providers.schema import Fields, flag, text, unsent
 from rehearsal.providers.values import Values
 
 _BATCH: Final = 3.0  # seconds in which requests about one project are collected
 _LIST: Final = {"fields": "services/name,nextPageToken", "filter": "state:ENABLED", "pageSize": "200"}
 
 FIELDS: Final[Fields] = {
-    "checkIfServiceHasUsageOnDestroy": flag(None),
-    "deletionPolicy": text("DELETE", computed=True),
+    "checkIfServiceHasUsageOnDestroy": unsent(flag(None)),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "disableDependentServices": flag(None),
     "disableOnDestroy": flag(None),
     "project": text(computed=True, replace=True),
@@ -76,6 +76,7 @@ RESOURCES: Final = [
         create=_create,
         read=_read,
         update=_update,
+        updates=frozenset({"disableDependentServices", "disableOnDestroy"}),
         delete=_delete,
         timeouts={"create": 1200.0, "delete": 1200.0, "read": 600.0, "update": 1200.0},
     )

@@ -6,33 +6,33 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rehearsal.providers.google.http import Google, GoogleError
-from rehearsal.providers.google.labels import LABELS, plan_labels, told_labels
+from rehearsal.providers.google.labels import LABEL_MAPS, LABELS, plan_labels, told_labels
 from rehearsal.providers.google.waits import TimedOutWaiting, Waiter
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
-from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, out, text
+from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, out, text, unsent
 from rehearsal.providers.values import Values
 
 FIELDS: Final[Fields] = {
-    "cleanupPolicies": blocks({"id": text(required=True), "action": text()}),
-    "cleanupPolicyDryRun": flag(),
+    "cleanupPolicies": unsent(blocks({"id": text(required=True), "action": text()})),
+    "cleanupPolicyDryRun": unsent(flag()),
     "createTime": out(),
-    "deletionPolicy": text("DELETE", computed=True),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "description": text(),
     "dockerConfig": block({"immutableTags": flag()}),
     "format": text(required=True, replace=True),
     "kmsKeyName": text(replace=True),
     **LABELS,
     "location": text(computed=True, replace=True),
-    "mavenConfig": Prop(replace=True),
+    "mavenConfig": unsent(Prop(replace=True)),
     "mode": text(default="STANDARD_REPOSITORY", replace=True),
     "name": out(),
     "project": text(computed=True, replace=True),
     "registryUri": out(),
-    "remoteRepositoryConfig": Prop(replace=True),
+    "remoteRepositoryConfig": unsent(Prop(replace=True)),
     "repositoryId": text(required=True, replace=True),
     "updateTime": out(),
-    "virtualRepositoryConfig": Prop(),
-    "vulnerabilityScanningConfig": Prop(),
+    "virtualRepositoryConfig": unsent(Prop()),
+    "vulnerabilityScanningConfig": unsent(Prop()),
 }
 
 
@@ -116,6 +116,7 @@ RESOURCES: Final = [
         create=_create,
         read=_read,
         update=_update,
+        updates=LABEL_MAPS | {"description"},
         delete=_delete,
         timeouts={"create": 1200.0, "delete": 1200.0, "update": 1200.0},
         customize=_customize,

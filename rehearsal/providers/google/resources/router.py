@@ -9,22 +9,22 @@ from rehearsal.providers.google.compute import act, found, gone
 from rehearsal.providers.google.http import Google
 from rehearsal.providers.google.names import in_project, last, relative, same_name, same_thing, v1
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
-from rehearsal.providers.schema import Fields, Prop, blocks, flag, members, number, out, text
+from rehearsal.providers.schema import Fields, Prop, blocks, flag, members, number, out, text, unsent
 from rehearsal.providers.values import Values
 
 _TIMEOUTS: Final = {"create": 1200.0, "delete": 1200.0, "update": 1200.0}
 
 ROUTER: Final[Fields] = {
-    "bgp": Prop(),
+    "bgp": unsent(Prop()),
     "creationTimestamp": out(),
-    "deletionPolicy": text("DELETE", computed=True),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "description": text(),
-    "encryptedInterconnectRouter": flag(replace=True),
-    "md5AuthenticationKeys": Prop(),
+    "encryptedInterconnectRouter": unsent(flag(replace=True)),
+    "md5AuthenticationKeys": unsent(Prop()),
     "name": text(autoname=True, replace=True),
-    "nccGateway": text(replace=True),
+    "nccGateway": unsent(text(replace=True)),
     "network": text(required=True, replace=True, same=same_thing),
-    "params": Prop(),
+    "params": unsent(Prop()),
     "project": text(computed=True, replace=True),
     "region": text(computed=True, replace=True, same=same_name),
     "selfLink": out(),
@@ -40,7 +40,7 @@ _IDLE: Final = {
 
 NAT: Final[Fields] = {
     "autoNetworkTier": text(None, computed=True),
-    "deletionPolicy": text("DELETE", computed=True),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "drainNatIps": members([]),
     "enableDynamicPortAllocation": flag(computed=True),
     "enableEndpointIndependentMapping": flag(computed=True),
@@ -50,15 +50,15 @@ NAT: Final[Fields] = {
     "maxPortsPerVm": number(),
     "minPortsPerVm": number(computed=True),
     "name": text(autoname=True, replace=True),
-    "nat64Subnetworks": blocks({}),
+    "nat64Subnetworks": unsent(blocks({})),
     "natIpAllocateOption": text(),
     "natIps": members([]),
     "project": text(computed=True, replace=True),
     "region": text(computed=True, replace=True, same=same_name),
     "router": text(required=True, replace=True, same=same_thing),
-    "rules": blocks({}),
+    "rules": unsent(blocks({})),
     "sourceSubnetworkIpRangesToNat": text(required=True),
-    "sourceSubnetworkIpRangesToNat64": text(),
+    "sourceSubnetworkIpRangesToNat64": unsent(text()),
     "subnetworks": blocks({"name": text(required=True, same=same_thing), "sourceIpRangesToNats": members(required=True)}),
     "type": text(default="PUBLIC", replace=True),
 } | {key: number(default=seconds) for key, seconds in _IDLE.items()}
@@ -131,6 +131,8 @@ def nat_body(nat: Mapping[str, Any]) -> Values:
     optional = (
         "autoNetworkTier",
         "enableDynamicPortAllocation",
+        "enableEndpointIndependentMapping",
+        "endpointTypes",
         "maxPortsPerVm",
         "minPortsPerVm",
         "natIpAllocateOption",
@@ -202,6 +204,7 @@ RESOURCES: Final = [
         create=_create_router,
         read=_read_router,
         update=_update_router,
+        updates=frozenset({"description"}),
         delete=_delete_router,
         timeouts=_TIMEOUTS,
     ),
@@ -211,6 +214,7 @@ RESOURCES: Final = [
         create=_create_nat,
         read=_read_nat,
         update=_update_nat,
+        updates=frozenset(NAT) - {"name", "router", "region", "project", "type", "endpointTypes"},
         delete=_delete_nat,
         timeouts=_TIMEOUTS,
     ),

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rehearsal.providers.google.http import Google, GoogleError
-from rehearsal.providers.google.labels import LABELS, plan_labels, told_labels
+from rehearsal.providers.google.labels import LABEL_MAPS, LABELS, plan_labels, told_labels
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
-from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, mapping, number, out, text
+from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, mapping, number, out, text, unsent
 from rehearsal.providers.values import Values
 
 _TIMEOUTS: Final = {"create": 1200.0, "delete": 1200.0, "update": 1200.0}
@@ -18,10 +18,10 @@ _KEY: Final = block({"kmsKeyName": text(required=True)}, replace=True)
 SECRET: Final[Fields] = {
     "annotations": mapping(),
     "createTime": out(),
-    "deletionPolicy": text("DELETE", computed=True),
-    "deletionProtection": flag(default=False),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
+    "deletionProtection": unsent(flag(default=False)),
     "effectiveAnnotations": out(mapping({})),
-    "expireTime": text(computed=True),
+    "expireTime": unsent(text(computed=True)),
     **LABELS,
     "name": out(),
     "project": text(computed=True, replace=True),
@@ -35,12 +35,12 @@ SECRET: Final[Fields] = {
         required=True,
         replace=True,
     ),
-    "rotation": Prop(),
+    "rotation": unsent(Prop()),
     "secretId": text(required=True, replace=True),
-    "tags": mapping(replace=True),
-    "topics": blocks({"name": text(required=True)}),
+    "tags": unsent(mapping(replace=True)),
+    "topics": unsent(blocks({"name": text(required=True)})),
     "ttl": text(None),
-    "versionAliases": mapping(),
+    "versionAliases": unsent(mapping()),
     "versionDestroyTtl": text(),
 }
 
@@ -54,8 +54,8 @@ VERSION: Final[Fields] = {
     "project": Prop(),
     "secret": text(required=True, replace=True),
     "secretData": text(required=True, replace=True, secret=True),
-    "secretDataWo": text(None, secret=True),
-    "secretDataWoVersion": number(None),
+    "secretDataWo": unsent(text(None, secret=True)),
+    "secretDataWoVersion": unsent(number(None)),
     "version": out(),
 }
 
@@ -187,6 +187,7 @@ RESOURCES: Final = [
         create=_create,
         read=_read,
         update=_update,
+        updates=LABEL_MAPS | {"annotations", "effectiveAnnotations", "versionDestroyTtl"},
         delete=_delete,
         timeouts=_TIMEOUTS,
         customize=_customize,
@@ -197,6 +198,7 @@ RESOURCES: Final = [
         create=_create_version,
         read=_read_version,
         update=_update_version,
+        updates=frozenset({"enabled", "deletionPolicy"}),
         delete=_delete_version,
         timeouts=_TIMEOUTS,
         schema_version=1,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rehearsal.providers.google.http import Google, GoogleError
 from rehearsal.providers.google.waits import Waiter
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
-from rehearsal.providers.schema import Fields, flag, out, text
+from rehearsal.providers.schema import Fields, flag, out, text, unsent
 from rehearsal.providers.values import Values
 
 _SETTLING: Final = 10.0  # seconds of waiting after the account has been seen: IAM is consistent late
@@ -17,7 +17,7 @@ _SEEN: Final = 3  # answers in a row that must show it
 FIELDS: Final[Fields] = {
     "accountId": text(required=True, replace=True),
     "createIgnoreAlreadyExists": flag(None),
-    "deletionPolicy": text("DELETE", computed=True),
+    "deletionPolicy": unsent(text("DELETE", computed=True)),
     "description": text(),
     "disabled": flag(default=False),
     "displayName": text(),
@@ -114,6 +114,7 @@ RESOURCES: Final = [
         create=_create,
         read=_read,
         update=_update,
+        updates=frozenset({"createIgnoreAlreadyExists", "description", "disabled", "displayName"}),
         delete=_delete,
         timeouts={"create": 300.0},
     )
