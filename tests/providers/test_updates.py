@@ -31,7 +31,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     (INSTANCE, {"bootDisk.autoDelete": False}),
     (INSTANCE, {"deletionProtection": True}),
     (INSTANCE, {"networkInterfaces.0.accessConfigs": GONE}),
-    (INSTANCE, {"allowStoppingForUpdate": True, "machineType": "ct6e-standard-4t"}),
     (FIREWALL, {"sourceRanges": ["35.235.240.0/20", "10.0.0.0/8"]}),
     (FIREWALL, {"priority": 7, "description": "seven"}),
     (FIREWALL, {"targetTags": GONE}),
@@ -98,6 +97,16 @@ def test_what_it_cannot_change_is_said_by_its_path(google: Direct) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         google.update(made, inputs)
     assert "dockerConfig" in str(dict(refused.value.trailing_metadata())) or "dockerConfig" in failure(refused.value)
+
+
+def test_a_tpu_machine_is_not_stopped_for_a_change(google: Direct) -> None:
+    """The provider would; the cloud refuses."""
+    made = google.create(INSTANCE, args_of(INSTANCE))
+    wanted = edited(args_of(INSTANCE), {"allowStoppingForUpdate": True, "machineType": "ct6e-standard-4t"})
+    with pytest.raises(grpc.RpcError) as refused:
+        google.update(made, google.check(INSTANCE, wanted, olds=made.inputs))
+    assert b"Error stopping instance: googleapi: Error 400" in dict(refused.value.trailing_metadata())["grpc-status-details-bin"]
+    google.delete(made)
 
 
 def test_drift_is_seen_and_taken_back(google: Direct, cloud: LocalGoogleCloud) -> None:
