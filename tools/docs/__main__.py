@@ -5,7 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.docs import boot_phases, catalog, commands, exit_codes, faults, google_provider, live_changes, local_cloud, rules, stack_file, tunnel
+from tools.docs import (
+    boot_phases,
+    catalog,
+    commands,
+    exit_codes,
+    faults,
+    google_provider,
+    live_changes,
+    local_cloud,
+    rules,
+    stack_file,
+    tunnel,
+)
 
 PAGES = {
     "stack-file.md": stack_file.page,
