@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.setup.step import Stopped
+from tools.setup.step import StepFailed, Stopped
 
 _TEMPORARY = re.compile(r"^\.(?P<name>.+)\.(?P<pid>\d+)\.tmp$")
 
@@ -65,8 +65,23 @@ def sweep(parent: Path) -> list[Path]:
     return gone
 
 
+def mounted_below(folder: Path, table: Path = Path("/proc/self/mounts")) -> list[str]:
+    """Mount points in a folder, deepest first."""
+    try:
+        lines = table.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    points = [line.split()[1].encode().decode("unicode_escape") for line in lines]
+    return sorted((p for p in points if Path(p).is_relative_to(folder)), reverse=True)
+
+
 def remove(folder: Path) -> None:
-    """Delete a folder, also one with read-only parts (Go's module cache). Absent is success."""
+    """Delete a folder, also one with read-only parts (Go's module cache). Absent is success.
+
+    Raises `StepFailed` when something is mounted in it: that would be deleted too.
+    """
+    if points := mounted_below(folder.absolute()):
+        raise StepFailed(f"{folder} has mounts in it and is not deleted", way_out=f"umount {' '.join(points)}")
 
     def unlock(_function: object, path: str, _error: object) -> None:
         with contextlib.suppress(OSError):

@@ -19,6 +19,10 @@ _ABOUT = {
 }
 
 
+# Bootstrapping mounts /proc, /sys and /dev into the new root. In namespaces of its own these end with it, however it ends.
+_ALONE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--")
+
+
 def _python(host: Host) -> list[object]:
     return [host.bin / "python", "-m", "rehearsal.machine.build"]
 
@@ -56,7 +60,7 @@ def run(part: str, host: Host, work: Work) -> str:
         raise StepFailed(f"{' '.join(map(str, _python(host)))} {part} --key says nothing", way_out="run it and read why")
     work.say(f"builds {target.name}")
     with scratch(target) as temporary:
-        argv = [*_python(host), part, "--into", temporary / "out"]
+        argv = [*_ALONE, *_python(host), part, "--into", temporary / "out"]
         if part == "repo":
             argv += ["--root", folder("root", host)]
         work.command(argv, environ=host.child_environ(FLEXSERVE_CACHE=str(host.cache)), cwd=host.root)
