@@ -21,6 +21,7 @@ _Opener = Callable[[Access, Options], AbstractAsyncContextManager[Tunnel]]
 OPENERS: dict[str, str] = {
     "iap": "flexserve.tunnel.iap.tunnel:open_iap",
     "sagemaker": "flexserve.tunnel.sagemaker.server:open_sagemaker",
+    "ssm": "flexserve.tunnel.ssm.tunnel:open_ssm",
 }
 """Access kind -> where its opener is; imported when it is asked for."""
 

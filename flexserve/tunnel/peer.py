@@ -7,6 +7,7 @@ None: unknown.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import select
@@ -19,6 +20,7 @@ _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
 _REQUEST = 1  # NLM_F_REQUEST
 _ERROR = 2  # NLMSG_ERROR
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close sends RST
 _ANY_COOKIE = b"\xff" * 8
 _INODE = _HEADER.size + 68  # inet_diag_msg: 4 bytes, a 48-byte socket id, four u32, then the inode
 
@@ -53,3 +55,12 @@ def client_is_gone(client: tuple[str, int], server: tuple[str, int]) -> bool | N
     if kind != _BY_FAMILY or len(answer) < _INODE + 4:
         return None
     return bool(struct.unpack_from("=I", answer, _INODE)[0] == 0)
+
+
+def reset(local: asyncio.WriteTransport) -> None:
+    """Close with RST: what is still in our buffers is dropped, and the client knows."""
+    connected = local.get_extra_info("socket")
+    if connected is not None:
+        with contextlib.suppress(OSError):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    local.abort()

@@ -7,10 +7,8 @@ reset and a cause. A cut transfer never looks complete.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import socket
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
@@ -26,7 +24,6 @@ _FLUSH = 256 * 1024  # bytes gathered from messages at hand before they go to th
 _FIRST_DELAY_S, _DELAY_GROWTH, _LAST_DELAY_S = 0.25, 1.6, 15.0
 _LOOK_S = 0.25  # how often a half-closed client is looked at
 _ANSWERED_S = 2.0  # where the system cannot say whether a client is gone: it had its answer and is silent this long
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close sends RST
 _RESUMABLE = (After.RESUME, After.RESUME_FRESH_TOKEN)
 
 
@@ -175,7 +172,7 @@ class Connection(asyncio.Protocol):
         local, self._local = self._local, None
         if local is not None:
             if reset:
-                _reset(local)
+                peer.reset(local)
             else:
                 local.close()
         for task in (self._task, self._eof_task):
@@ -339,15 +336,6 @@ class Connection(asyncio.Protocol):
         if not (isinstance(ours, tuple) and isinstance(theirs, tuple)):
             return peer.pair_is_gone(local.get_extra_info("socket").fileno())
         return peer.client_is_gone(theirs, ours)
-
-
-def _reset(local: asyncio.Transport) -> None:
-    """Close with RST: what is still in our buffers is dropped, and the client knows."""
-    connected = local.get_extra_info("socket")
-    if connected is not None:
-        with contextlib.suppress(OSError):
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-    local.abort()
 
 
 def _current_task() -> asyncio.Task[object] | None:

@@ -1,0 +1,131 @@
+"""The SSM form: a stand-in plugin and a fake StartSession. AWS's own plugin and the agent's data channel were not run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from flexserve.tunnel.dial import tunnel
+from flexserve.tunnel.options import Options
+from infra.access import Ssm
+from tests.tunnel.backend import Backend, stream
+from verdict.errors import FlexserveError, NoAccess
+
+PLUGIN = """#!{python}
+import json, os, socket, sys, threading
+name, region, action, profile, request, endpoint = sys.argv[1:7]
+response = json.loads(os.environ[name])
+assert action == "StartSession" and response["TokenValue"] == "a-secret-token" and "a-secret-token" not in " ".join(sys.argv)
+open({pids!r}, "a").write(str(os.getpid()) + "\\n")
+server = socket.create_server(("127.0.0.1", int(json.loads(request)["Parameters"]["localPortNumber"][0])))
+print("Starting session with SessionId: s-1\\nWaiting for connections...", flush=True)
+def copy(a, b):
+    while data := a.recv(65536):
+        b.sendall(data)
+    b.shutdown(socket.SHUT_WR)
+while True:
+    client, _ = server.accept()
+    if {once}:
+        client.close(); sys.exit(0)
+    far = socket.create_connection(("127.0.0.1", {backend}))
+    for pair in ((client, far), (far, client)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            target = body.get("Target", "")
+            status, answer = 200, {"SessionId": "s-1", "TokenValue": "a-secret-token", "StreamUrl": "wss://nowhere.test"}
+            if target in ("TargetNotConnected", "AccessDeniedException"):
+                status, answer = 400, {"__type": target, "message": f"{target} was said"}
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/x-amz-json-1.1")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def pids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-key")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with Backend() as backend:
+        install(tmp_path, backend.port)
+        monkeypatch.setenv("BACKEND_PORT", str(backend.port))
+        yield tmp_path / "pids"
+
+
+def install(folder: Path, backend: int, once: bool = False) -> None:
+    script = folder / "session-manager-plugin"
+    script.write_text(PLUGIN.format(python=sys.executable, pids=str(folder / "pids"), backend=backend, once=once), encoding="utf-8")
+    script.chmod(0o755)
+
+
+def ask(port: int, size: int) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(f"send {size}\n".encode())
+        return b"".join(iter(lambda: client.recv(65_536), b""))
+
+
+def test_bytes_go_through_and_nothing_is_left(service, pids) -> None:
+    with tunnel(Ssm("us-east-1", "i-0123456789abcdef0"), url=service) as opened:
+        assert ask(opened.port, 500_000) == stream(500_000)
+        assert opened.stats().bytes_down == 500_000
+    pid = int(pids.read_text().split()[0])
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_session_that_ended_is_started_again(service, pids) -> None:
+    install(pids.parent, 0, once=True)
+    with tunnel(Ssm("us-east-1", "i-0123456789abcdef0"), url=service) as opened:
+        with pytest.raises(ConnectionResetError):  # the plugin ends under it
+            ask(opened.port, 10)
+        install(pids.parent, int(os.environ["BACKEND_PORT"]))
+        for _ in range(50):  # until the end is noticed
+            try:
+                if ask(opened.port, 1000) == stream(1000):
+                    break
+            except OSError:
+                continue
+        assert opened.stats().resumes >= 1
+    assert len(pids.read_text().split()) >= 2
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "text"),
+    [("TargetNotConnected", FlexserveError, "not connected"), ("AccessDeniedException", NoAccess, "may not start a session")],
+)
+def test_the_cause_is_told(service, pids, target, error, text) -> None:
+    with pytest.raises(error) as caught, tunnel(Ssm("us-east-1", target), url=service):
+        pass
+    assert text in caught.value.what
+
+
+def test_without_the_plugin(service, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FlexserveError) as caught, tunnel(Ssm("us-east-1", "i-1"), options=Options(url=service)):
+        pass
+    assert "session-manager-plugin" in caught.value.what
