@@ -20,7 +20,7 @@ from tests.infra.nets import Names, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = "tpu-v6e"
-LIMIT_S = 180
+LIMIT_S = 500
 
 
 @dataclass(frozen=True)
