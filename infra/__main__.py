@@ -19,7 +19,8 @@ from startup.render import render  # noqa: E402
 with program.sentences_not_tracebacks():
     deployment = from_pulumi(pulumi.get_stack(), program.configuration())
     state = program.recorded(pulumi.get_stack())
-    settled = settle(deployment, Catalog.load(), state.kept, program.circumstances(state.live), program.resolve)
+    at = program.circumstances(program.alive(state, deployment))
+    settled = settle(deployment, Catalog.load(), state.kept, at, program.resolve)
     for word in settled.words:
         pulumi.log.warn(word)
     pulumi.Stash(STASH, input=settled.kept.as_state())

@@ -17,6 +17,7 @@ from infra.deployment import Deployment
 from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state
 from infra.settle import Circumstances
 from infra.targets import registry
+from infra.targets.protocol import DeploymentRef
 from verdict.errors import FlexserveError
 
 environ: Mapping[str, str] = os.environ
@@ -27,7 +28,7 @@ READ_STATE = "pulumi:pulumi:readStackResourceOutputs"
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the state holds before this run. `live`: it records a machine (a refresh comes first and drops one that is gone)."""
+    """What the state holds before this run. `live`: it records a machine, which may be gone by now (see `alive`)."""
 
     kept: Kept | None
     live: bool
@@ -67,6 +68,21 @@ def read(resources: Mapping[str, Any]) -> Recorded:
             kept = from_state(resource["outputs"]["input"])
         live = live or resource["type"] in types
     return Recorded(kept, live)
+
+
+def alive(state: Recorded, deployment: Deployment) -> bool:
+    """Whether a recorded machine is still there: the cloud is asked, by the id. One that cannot be asked about counts as alive.
+
+    The refresh that comes before the program does not show in the state that the program reads: the engine writes it later.
+    """
+    if not state.live or state.kept is None:
+        return state.live
+    chosen = {key.removeprefix("target."): choice.value for key, choice in state.kept.choices.items() if key.startswith("target.")}
+    settings = {**deployment.target.model_dump(), **chosen}
+    try:
+        return registry.live(deployment.target.kind, settings).find(DeploymentRef(deployment.stack, state.kept.id)) is not None
+    except FlexserveError:
+        return True
 
 
 def circumstances(live: bool) -> Circumstances:

@@ -111,6 +111,27 @@ def test_the_engine_own_state_is_read_for_the_kept_value_and_a_machine():
     assert read({**stash, **machine}).live is True
 
 
+@pytest.mark.parametrize(
+    ("answer", "live"),
+    [(lambda: object(), True), (lambda: None, False), (lambda: (_ for _ in ()).throw(FlexserveError("no answer")), True)],
+    ids=["there", "gone", "cannot be asked"],
+)
+def test_a_recorded_machine_is_asked_for_and_counts_as_alive_without_an_answer(tpu_v6e, monkeypatch, answer, live):
+    from infra import program
+
+    asked = []
+
+    class Live:
+        def find(self, ref):
+            asked.append(ref.id)
+            return answer()
+
+    monkeypatch.setattr(program.registry, "live", lambda kind, settings: Live())
+    assert program.alive(program.Recorded(OLD, True), tpu_v6e()) is live
+    assert asked == ["abc"]
+    assert program.alive(program.Recorded(OLD, False), tpu_v6e()) is False and asked == ["abc"]
+
+
 def test_pure_modules_import_no_sdk():
     import subprocess
     import sys
