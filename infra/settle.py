@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from catalog.loader import Catalog
 from infra.deployment import Deployment
+from infra.duration import parse_seconds, words
 from infra.kept import Choice, Kept, OnChange, Wanted, reconcile
 from infra.plan import Plan, is_commit, make_plan
 from infra.targets import registry
@@ -63,7 +64,7 @@ def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:
     model, image = common.model, common.image
     own: Mapping[str, Wanted] = registry.module(target.kind, "resources").wanted(target, at.place)
     return {
-        "window": Wanted(str(common.window), str(common.window), OnChange.IGNORE),
+        "window": Wanted(words(common.window), words(common.window), OnChange.IGNORE),
         "image": Wanted(image.name, image.digest, OnChange.FOLLOW),
         "model": Wanted(f"{model.name}@{model.revision}", model.revision if is_commit(model.revision) else None, OnChange.FOLLOW),
         "owner": Wanted(common.owner, common.owner or at.login, OnChange.FOLLOW),
@@ -77,7 +78,7 @@ def _pinned(deployment: Deployment, kept: Kept) -> Deployment:
     repository = common.image.name.partition("@")[0]
     pinned = common.model_copy(
         update={
-            "window": int(kept.value("window")),
+            "window": parse_seconds(kept.value("window")),
             "image": common.image.model_copy(update={"name": f"{repository}@{kept.value('image')}"}),
             "model": common.model.model_copy(update={"revision": kept.value("model")}),
             "owner": kept.value("owner"),

@@ -61,7 +61,7 @@ def test_a_changed_flag_changes_the_script_only(tpu_v6e, first):
 @pytest.mark.parametrize(
     ("setting", "word"),
     [
-        ("window=6h", "flexserve:window stays 14400"),
+        ("window=6h", "flexserve:window stays 4h"),
         ("target.zones=[us-east5-b]", "flexserve:target.zones stays europe-west4-a"),
         ("target.host_image=projects/x/global/images/mine", "flexserve:target.host_image stays projects/x/global/images/today"),
         ("target.disk_gb=300", "flexserve:target.disk_gb stays 200"),

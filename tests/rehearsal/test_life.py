@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import secrets
 import socket
 import sys
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,10 +107,21 @@ def _hunt(rehearsal: Rehearsal, stage: GceFlexStage, machine: Any, sentinel: str
         log.write(control + "\n")
     found = {name: {"sentinel": in_files(path, sentinel), "control": in_files(path, control)} for name, path in places.items()}
     storage = stage.room.images.storage
-    stage.room.images.push("planted/image", control)
-    layers = {"sentinel": in_image_layers(storage, sentinel), "control": in_files(storage, control)}
+    _plant_layer(storage, control)
+    layers = {"sentinel": in_image_layers(storage, sentinel), "control": in_image_layers(storage, control)}
     requests = json.dumps(list(stage.google.requests()), default=str)
     return {**found, "image layers": layers, "requests": {"sentinel": [r for r in [requests] if sentinel in r], "control": ["-"]}}
+
+
+def _plant_layer(storage: Path, control: str) -> None:
+    """One more image layer among the registry's, with the control in a file."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as layer:
+        member = tarfile.TarInfo("root/.cache/token")
+        member.size = len(control)
+        layer.addfile(member, io.BytesIO(control.encode()))
+    (storage / "planted").mkdir()
+    (storage / "planted" / "data").write_bytes(packed.getvalue())
 
 
 def test_every_command_did_what_it_should(life):
@@ -154,7 +167,9 @@ def test_a_changed_flag_reaches_the_live_machine_in_place(life):
 
 def test_a_window_and_a_zone_change_by_plain_pulumi_never_replace(life):
     assert life.instance["replacing"] == life.instance["up"]
-    assert "8h" in life.ran["replacing"].stdout + life.ran["replacing"].stderr
+    said = life.ran["replacing"].stdout
+    assert "flexserve:window stays 4h, as the machine was created with, not 8h" in said
+    assert "flexserve:target.zones stays europe-west4-a" in said
 
 
 def test_the_token_is_nowhere_and_the_hunt_finds_its_controls(life):
