@@ -1,0 +1,59 @@
+"""Every flexserve command that a page shows is one that the command line takes: names, options, stacks, faults."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from flexserve.cli import app
+from rehearsal.faults import FAULTS
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(flexserve [^`]+)`")
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """(page, command) of README and all pages, in blocks and in running text; `NAME`s and `…` are left to the reader."""
+    for page in sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")]):
+        text = page.read_text(encoding="utf-8")
+        lines = [line.strip().removeprefix("$ ") for block in FENCE.findall(text) for line in block.splitlines()]
+        for command in [*(line for line in lines if line.startswith("flexserve ")), *INLINE.findall(FENCE.sub("", text))]:
+            if "…" not in command and "\n" not in command:
+                yield str(page.relative_to(ROOT)), command
+
+
+SHOWN = sorted(set(commands()))
+
+
+def test_the_pages_show_commands():
+    assert len({command.split()[1] for _, command in SHOWN}) > 6
+
+
+@pytest.mark.parametrize(("page", "command"), SHOWN)
+def test_a_shown_command_is_one(page, command):
+    words = shlex.split(command, comments=True)[1:]
+    group = typer.main.get_command(app)
+    name = words.pop(0)
+    if name.startswith("-"):
+        return
+    found = group.commands[name]
+    while hasattr(found, "commands") and words:
+        found = found.commands[words.pop(0)]
+    options = {o for parameter in found.params for o in (*parameter.opts, *getattr(parameter, "secondary_opts", ()))} | {
+        "--help",
+        "-h",
+    }
+    for word in words:
+        if word.startswith("-") and word != "-":
+            assert word.split("=")[0] in options, f"{page}: {command}: no option {word}"
+    for flag, value in zip(words, words[1:], strict=False):
+        if flag == "--fault" and value.islower():
+            assert value in FAULTS
+        if flag in ("-s", "--stack") and value.islower():
+            assert (ROOT / "stacks" / f"Pulumi.{value}.yaml").is_file()
