@@ -169,6 +169,8 @@ def main() -> int:
     parser.add_argument("--mb", type=int, default=40)
     parser.add_argument("--connections", type=int, default=3000)
     chosen = parser.parse_args()
+    if chosen.mb < 36:
+        parser.error("--mb: at least 36, or an upload fits into what is kept for a resend and nothing is seen")
     rows = []
     with stage.machine() as port, stage.relay(port) as relay:
         for case in CASES:

@@ -93,7 +93,7 @@ def process(arguments: list[str], **more) -> Iterator[subprocess.Popen[bytes]]:
     """A child in a group of its own; its whole group is gone afterwards."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}
     child = subprocess.Popen(
-        arguments, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **more
+        arguments, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **more
     )
     prioritise(child.pid)
     try:
