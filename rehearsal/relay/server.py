@@ -199,7 +199,7 @@ class Relay:
         await loop.create_connection(lambda: session, sock=machine)
         self._sessions[session.sid] = session
         self._names[session.sid] = instance
-        if link.ws is None or link.ws.is_disconnected:
+        if link.ws is None or link.closed or link.ws.is_disconnected:
             session.close()
             return None
         return session.confirm(link)

@@ -36,6 +36,7 @@ class Link(WSListener):
         self.ws: WSTransport | None = None
         self.session: Session | None = None
         self.full = False
+        self.closed = False  # by the client
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         """picows: the upgrade is done."""
@@ -46,6 +47,7 @@ class Link(WSListener):
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """picows: a frame, whose memory is lent for this call."""
         if frame.msg_type == WSMsgType.CLOSE:
+            self.closed = True
             transport.send_close(frame.get_close_code())
             transport.disconnect()
             if self.session is not None:

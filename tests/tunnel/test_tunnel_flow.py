@@ -127,6 +127,16 @@ async def test_the_next_clients_session_is_open_before_it_comes(world) -> None:
     assert await until(lambda: world.relay.sessions == 0)
 
 
+async def test_an_opening_that_is_cancelled_leaves_no_session(world) -> None:
+    async with open_tunnel(world.access(), options=world.options()) as tunnel:
+        for pause in (0.0, 0.002, 0.005, 0.01, 0.02):
+            task = asyncio.ensure_future(tunnel._new().open())
+            await asyncio.sleep(pause)
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert await until(lambda: world.relay.sessions == 0, 12)  # the relay forgets a broken one after 5 s
+
+
 async def test_a_session_ahead_that_broke_is_not_used(world) -> None:
     async with open_tunnel(world.access(), options=world.options()) as tunnel:
         tunnel._spare.poke()

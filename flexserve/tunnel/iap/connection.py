@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
             self.session.broke()
             raise TunnelFailure(codes.SILENT, f"no confirmation within {self._limits.confirm_s:g} s") from None
         except asyncio.CancelledError:
-            link.drop()
+            link.close()  # an orderly end: the relay must not keep the session for a resume
             raise
         if not self._confirmed.done():
             raise self._broken.result()

@@ -67,6 +67,9 @@ class Link(WSListener):
         self._ws = transport
         self._is_closing = transport.underlying_transport.is_closing
         self._open_links.add(self)
+        if self._owner is None:  # whoever opened it was cancelled meanwhile
+            self.close()
+            return
         transport.underlying_transport.set_write_buffer_limits(high=_WRITE_HIGH)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
@@ -253,6 +256,9 @@ class Dialer:
                 socket_factory=self._connected_socket,
                 ssl_shutdown_timeout=self.limits.close_s,
             )
+        except asyncio.CancelledError:
+            link.close()
+            raise
         except Exception as error:
             if type(error).__name__ == "ProxyError":  # python_socks is picows' own dependency
                 raise _proxy_refused(str(error)) from error

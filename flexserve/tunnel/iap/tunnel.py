@@ -117,11 +117,14 @@ class IapTunnel(Tunnel):
 
     async def stop(self) -> None:
         """Stop listening and end every connection; returns when the links had their time to close."""
-        tasks = [task for task in (self._watcher, self._examining, self._preparing) if task is not None]
+        tasks = [task for task in (self._watcher, self._examining) if task is not None]
         for task in tasks:
             task.cancel()
         if self._server is not None:
             self._server.close()
+        if self._preparing is not None:  # an opening that is cancelled half-way would leave its session with the relay
+            await asyncio.wait((self._preparing,), timeout=self._options.limits.close_s)
+            self._preparing.cancel()
         self._drop_spare()
         for connection in list(self._live):
             connection.discard()
