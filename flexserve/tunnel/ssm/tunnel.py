@@ -16,7 +16,7 @@ from infra.access import Ssm
 from verdict.errors import FlexserveError, Gone
 
 _CHUNK = 65_536
-_LOST_S = 0.1  # a plugin that dies is seen to have ended this soon after its connections
+_LOST_S = 0.5  # a plugin that dies is seen to have ended this soon after its connections
 
 
 @asynccontextmanager
