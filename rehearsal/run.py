@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Self
 
 from infra.deployment import from_stack_file
 from rehearsal.contracts import Fault, LedgerItem
+from rehearsal.folders import new_folder
 from rehearsal.product import Product, Ran
 from rehearsal.project import change, private_copy
 from rehearsal.stage import Stage, stage
@@ -53,9 +53,7 @@ class Rehearsal:
     def __enter__(self) -> Self:
         """Set the stage and make the private project."""
         self._started = time.monotonic()
-        state = state_folder()
-        state.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{self.stack}-", dir=state))
+        self.folder, self._lock = new_folder(self.stack)
         self.stage = stage(self.kind, self.folder / "stage")
         self.stage.__enter__()
         try:
@@ -80,6 +78,7 @@ class Rehearsal:
         self.stage.__exit__(None, None, None)
         self.verdict.host_left = self.stage.host_left()
         self.verdict.seconds = time.monotonic() - self._started
+        self._lock.close()
         if exc[0] is None and self.verdict.exit_code == 0 and not os.environ.get("FLEXSERVE_KEEP"):
             shutil.rmtree(self.folder, ignore_errors=True)
         else:
@@ -155,12 +154,6 @@ def _key(item: LedgerItem) -> tuple[str, str, str]:
 def with_held(phases: Sequence[Mapping[str, object]], held: Mapping[str, float]) -> list[Mapping[str, object]]:
     """The phases with the time that stand-ins held on purpose told apart."""
     return [{**phase, "held_s": round(held.get(str(phase.get("name")), 0.0), 2)} for phase in phases]
-
-
-def state_folder() -> Path:
-    """Where rehearsals keep their files while they run, and after a failure."""
-    base = os.environ.get("FLEXSERVE_STATE") or os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "flexserve" / "rehearsals"
 
 
 def pulumi_environment(folder: Path) -> dict[str, str]:
