@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_a_shown_command_is_one(page, command):
     for word in words:
         if word.startswith("-") and word != "-":
             assert word.split("=")[0] in options, f"{page}: {command}: no option {word}"
-    for flag, value in zip(words, words[1:], strict=False):
+    for flag, value in pairwise(words):
         if flag == "--fault" and value.islower():
             assert value in FAULTS
         if flag in ("-s", "--stack") and value.islower():
