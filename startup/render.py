@@ -70,6 +70,8 @@ def render(spec: BootSpec) -> Rendered:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from startup import compiled
+
     # `{#` and `#}` are bash's (`${#array[@]}`): comments get delimiters of their own.
     environment = Environment(
         loader=FileSystemLoader([str(path) for path in templates.__path__]),  # a target's template may lie in a folder added there
@@ -82,6 +84,7 @@ def _environment() -> Environment:
         comment_start_string="<#",
         comment_end_string="#>",
         cache_size=0,
+        bytecode_cache=compiled.kept(),
     )
     environment.filters["q"] = q
     environment.filters["shell"] = shell

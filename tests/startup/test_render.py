@@ -159,3 +159,16 @@ print([name for name in sys.modules if name.partition(".")[0] in ("pulumi", "goo
         text=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_compiled_templates_are_kept_and_never_change_a_byte(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLEXSERVE_CACHE", str(tmp_path / "cache"))
+    first = render(PLAIN)
+    kept = sorted((tmp_path / "cache" / "templates").iterdir())
+    assert kept
+    assert render(PLAIN) == first
+    for path in kept:  # a torn or foreign file is as good as none
+        path.write_bytes(path.read_bytes()[:40])
+    assert render(PLAIN) == first
+    monkeypatch.setenv("FLEXSERVE_CACHE", "/proc/nowhere")
+    assert render(PLAIN) == first
