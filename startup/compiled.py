@@ -21,12 +21,14 @@ class Compiled(BytecodeCache):
         self._folder = folder
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Read it, if it is there and ours."""
-        with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
+        """Read it, if it is there and ours. A torn or foreign file is as good as none, in whatever way it fails to unpickle."""
+        try:
             path = self._folder / bucket.key
             if path.stat().st_uid == os.getuid():
                 with path.open("rb") as file:
                     bucket.load_bytecode(file)
+        except Exception:
+            bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Write it whole, or not at all."""
