@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
-
-gc.set_threshold(50_000, 20, 20)  # imports make many objects and no garbage: a fifth of a short command went into looking
-os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # none is installed; looking for them costs 40 ms
 
 import typer
 import typer.core
@@ -307,7 +303,3 @@ def _usage(error: Any) -> FlexserveError:
         way_out=f"{context.command_path} --help" if context else "flexserve --help",
         exit_code=ExitCode.USAGE,
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -46,7 +46,7 @@ class Product:
 
     def flexserve(self, *words: str, timeout: float = 600, stdin: str | None = None) -> Ran:
         """`flexserve WORDS`, by this interpreter."""
-        return self.run([sys.executable, "-m", "flexserve.cli", *words], timeout=timeout, stdin=stdin, show=["flexserve", *words])
+        return self.run([sys.executable, "-m", "flexserve", *words], timeout=timeout, stdin=stdin, show=["flexserve", *words])
 
     def pulumi(self, *words: str, timeout: float = 600) -> Ran:
         """`pulumi WORDS --non-interactive`."""

@@ -125,7 +125,7 @@ class Site:
 
     def run(self, *words: str, code: int, stack: bool = True) -> tuple[Any, str]:
         """`flexserve WORDS -s STACK --json` as a process; its document and its stderr. Fails on another exit code."""
-        argv = [sys.executable, "-m", "flexserve.cli", *words, *(["-s", STACK] if stack else []), "--json"]
+        argv = [sys.executable, "-m", "flexserve", *words, *(["-s", STACK] if stack else []), "--json"]
         done = subprocess.run(
             argv, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S
         )
@@ -135,7 +135,7 @@ class Site:
 
     def text(self, *words: str, code: int = 0) -> str:
         """The same without --json; its stdout."""
-        argv = [sys.executable, "-m", "flexserve.cli", *words, "-s", STACK]
+        argv = [sys.executable, "-m", "flexserve", *words, "-s", STACK]
         done = subprocess.run(
             argv, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S
         )

@@ -99,7 +99,7 @@ def test_a_traceback_only_with_debug(project, flexserve):
     ],
 )
 def test_as_a_real_process(project, root, words, code):
-    argv = [sys.executable, "-m", "flexserve.cli", *words]
+    argv = [sys.executable, "-m", "flexserve", *words]
     env = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code, done.stderr

@@ -56,7 +56,7 @@ def test_pinned_is_resolved(project, flexserve):
 
 
 def manifest(project, root, **env: str) -> bytes:
-    argv = [sys.executable, "-m", "flexserve.cli", "plan", "-s", "tpu-v6e", "--manifest"]
+    argv = [sys.executable, "-m", "flexserve", "plan", "-s", "tpu-v6e", "--manifest"]
     done = subprocess.run(argv, cwd=project, env={**os.environ, "PYTHONPATH": str(root), **env}, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert hashlib.sha256(done.stdout.removesuffix(b"\n")).hexdigest() in done.stderr.decode()

@@ -121,7 +121,7 @@ def test_bad_credentials_and_an_api_that_is_off_are_no_access(cloud, flexserve, 
 
 
 def test_the_value_is_in_no_argument_as_a_real_process(cloud, project, root):
-    argv = [sys.executable, "-m", "flexserve.cli", "secret", "put", "hf-token", "-s", "tpu-v6e"]
+    argv = [sys.executable, "-m", "flexserve", "secret", "put", "hf-token", "-s", "tpu-v6e"]
     env = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run(
         argv, cwd=project, env=env, input=f"{SENTINEL}\n", capture_output=True, text=True, timeout=120, check=False

@@ -31,7 +31,7 @@ def until(condition: Callable[[], bool], limit_s: float) -> bool:
 
 def test_kill_9_leaves_nothing_that_runs_and_the_next_rehearsal_sweeps_the_rest(root: Path, tmp_path: Path):
     environment = {**os.environ, "FLEXSERVE_STATE": str(tmp_path), "PYTHONPATH": str(root)}
-    argv = [sys.executable, "-m", "flexserve.cli", "rehearse", "tpu-v6e"]
+    argv = [sys.executable, "-m", "flexserve", "rehearse", "tpu-v6e"]
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(
         argv, cwd=root, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

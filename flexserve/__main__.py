@@ -1,0 +1,7 @@
+"""`python -m flexserve`."""
+
+import sys
+
+from flexserve.start import main
+
+sys.exit(main())
