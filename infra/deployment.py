@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
-from infra.settings import Access, Egress, Image, Model, Secret, Serving, Settings, Window
+from infra.settings import SECRET_VALUE, Access, Egress, Image, Model, Secret, Serving, Settings, Window
 from infra.targets import registry
 from verdict.errors import BadConfig
 
@@ -78,10 +78,16 @@ def from_stack_text(stack: str, text: str, sets: Sequence[str] = ()) -> Deployme
         document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise BadConfig(f"stacks/Pulumi.{stack}.yaml is not YAML", why=str(error)) from error
-    config = document.get("config") or {}
+    config = (document.get("config") or {}) if isinstance(document, dict) else None
+    if not isinstance(config, dict) or not all(isinstance(key, str) for key in config):
+        raise BadConfig(f"stacks/Pulumi.{stack}.yaml is not a stack file", way_out="write flexserve:KEY: VALUE below config:")
     values = {k.partition(":")[2]: v for k, v in config.items() if k.partition(":")[0] == NAMESPACE}
     for item in sets:
-        _set(values, item, yaml.safe_load)
+        try:
+            _set(values, item, yaml.safe_load)
+        except yaml.YAMLError as error:
+            key = item.partition("=")[0]
+            raise BadConfig(f"--set {key}: the value is not YAML", way_out="for example --set target.zones=[us-east5-b]") from error
     return from_values(stack, values)
 
 
@@ -91,7 +97,11 @@ def from_stack_file(root: Path, stack: str, sets: Sequence[str] = ()) -> Deploym
     if not path.is_file():
         known = sorted(p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in path.parent.glob("Pulumi.*.yaml"))
         raise BadConfig(f"no stack {stack!r}", why=f"there is no stacks/{path.name}", way_out=_nearest(stack, known))
-    return from_stack_text(stack, path.read_text(encoding="utf-8"), sets)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"stacks/{path.name} cannot be read", why=str(error)) from error
+    return from_stack_text(stack, text, sets)
 
 
 def from_pulumi(stack: str, config: Mapping[str, str]) -> Deployment:
@@ -159,4 +169,6 @@ def _nearest(word: str, known: Sequence[str]) -> str:
 
 def _short(value: object) -> str:
     text = repr(value)
+    if SECRET_VALUE.search(text):
+        return "what looks like a secret's value"
     return text if len(text) <= 60 else text[:57] + "…"

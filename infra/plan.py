@@ -12,9 +12,14 @@ from infra.fit import KvFit, disk_needed_gb, kv_fit
 from infra.pricing import Cost, cost
 from infra.rules.common import RULES
 from infra.rules.rule import Situation, apply
+from infra.settings import Serving
 from infra.targets import registry
 from startup.spec import BootSpec
 from startup.vllm import VllmArgs, check_environment, cli_argv
+from verdict.errors import BadConfig
+
+OURS = frozenset({"model", "revision", "host", "port", "tensor_parallel_size"})
+"""vLLM options that follow from the rest of the stack file."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
     allowed = apply(RULES, situation, (*common.allow, *allow))
     model = situation.model
     assert machine is not None and accelerator is not None and model is not None  # the final rules saw to it
+    check_extra_args(common.serving.extra_args)
     vllm = vllm_args(deployment, model, machine)
     check_environment(list(common.serving.environment))
     boot = BootSpec(
@@ -150,6 +156,16 @@ def vllm_args(deployment: Deployment, model: Model, machine: MachineType) -> Vll
         limit_mm_per_prompt=media if len(model.modalities) > 1 else None,
         extra=s.extra_args,
     )
+
+
+def check_extra_args(extra: Iterable[str]) -> None:
+    """Refuse an option that is decided elsewhere: it would go past the rules, or the server would not be where it is looked for."""
+    for given in extra:
+        name = given.replace("-", "_")
+        if name in OURS:
+            raise BadConfig(f"flexserve:serving.extra_args.{given}: flexserve decides it", way_out="leave it out")
+        if name in Serving.model_fields:
+            raise BadConfig(f"flexserve:serving.extra_args.{given} has a key of its own", way_out=f"set flexserve:serving.{name}")
 
 
 def is_commit(revision: str) -> bool:

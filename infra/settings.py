@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, field_validator
 
 from infra.duration import parse_seconds
 
-JsonValue = Any
+SECRET_VALUE = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\bya29\.|-----BEGIN |\bAKIA[0-9A-Z]{12,}")
+"""What the values of secrets look like: where a name belongs they are refused, and never printed."""
+_IMAGE = re.compile(r"[^\s@:]+(:\d+/[^\s@:]+)?(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.ASCII)
 
 
 class Settings(BaseModel):
@@ -28,6 +31,13 @@ class Image(Settings):
     """Which container image."""
 
     name: str = Field(description="Repository, with `:tag` or `@sha256:…`; a tag is resolved to a digest at create and kept.")
+
+    @field_validator("name")
+    @classmethod
+    def _shape(cls, name: str) -> str:
+        if not _IMAGE.fullmatch(name) and not SECRET_VALUE.search(name):  # the rule about secrets has better words
+            raise ValueError("write REPOSITORY:TAG or REPOSITORY@sha256:… with 64 hexadecimal digits")
+        return name
 
     @property
     def repository(self) -> str:

@@ -96,9 +96,11 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_environment(names: Sequence[str]) -> None:
-    """Refuse a `VLLM_*` variable that vLLM does not read."""
+    """Refuse a `VLLM_*` variable that vLLM does not read, and one that holds a secret's value (it would stand in the script)."""
     known = frozenset(_data()["environment_variables"])
     for name in names:
+        if name.endswith(("_API_KEY", "_ACCESS_KEY", "_ACCESS_KEY_ID")):
+            raise BadConfig(f"{name} would hold a secret's value", way_out="leave it out: only the tunnel comes in")
         if name not in known:
             close = difflib.get_close_matches(name, sorted(known), n=1)
             raise BadConfig(

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from infra.duration import words
 from infra.fit import GIB, disk_needed_gb, kv_fit
 from infra.rules.rule import Broken, Rule, Situation
+from infra.settings import SECRET_VALUE
 
 IAP_RANGE = ipaddress.ip_network("35.235.240.0/20")
 PLACEHOLDERS = re.compile(r"^your-|(^|:)you@example\.com$")
-SECRET_VALUE = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\bya29\.|-----BEGIN |\bAKIA[0-9A-Z]{12,}")
+MEMBER = re.compile(r"(user|group|serviceAccount|principal|principalSet):[^\s:]\S*")
+MEMBERS = "`user:…`, `group:…` or `serviceAccount:…`"
 
 
 def secret_value(s: Situation) -> Broken | None:
@@ -44,6 +46,16 @@ def ingress_open(s: Situation) -> Broken | None:
             return Broken(f"{text!r} is not an address range", f"use {IAP_RANGE}")
         if network.version != 4 or not network.subnet_of(IAP_RANGE):  # type: ignore[arg-type]
             return Broken(f"{text} lets others than the tunnel reach the server, which has no password", f"use {IAP_RANGE}")
+    return None
+
+
+def member_not_named(s: Situation) -> Broken | None:
+    """A tunnel for everybody, a whole domain, or somebody who is written as nobody is."""
+    for member in s.deployment.common.access.members:
+        if member in ("allUsers", "allAuthenticatedUsers") or member.startswith("domain:"):
+            return Broken(f"{member} lets more than named members reach the server, which has no password", f"name them: {MEMBERS}")
+        if not MEMBER.fullmatch(member):
+            return Broken(f"{member!r} in flexserve:access.members names nobody", f"write {MEMBERS}")
     return None
 
 
@@ -184,6 +196,7 @@ RULES: Sequence[Rule] = tuple(
         (secret_value, True),
         (placeholder, False),
         (ingress_open, False),
+        (member_not_named, False),
         (unknown_machine_type, True),
         (unknown_model, True),
         (unknown_image, False),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
 from infra.deployment import Deployment
-from verdict.errors import Refused
+from verdict.errors import BadConfig, Refused
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,17 @@ class Rule:
 
 
 def apply(rules: Iterable[Rule], situation: Situation, allow: Iterable[str]) -> tuple[str, ...]:
-    """Raise `Refused` for the first broken rule that is not allowed; the ids of those that were broken and allowed."""
-    allowed = frozenset(allow)
+    """Raise `Refused` for the first broken rule that is not allowed; the ids of those that were broken and allowed.
+
+    Raises `BadConfig` for an allowed rule that there is not: the word that was given would hold for nothing.
+    """
+    allowed, rules = frozenset(allow), tuple(rules)
+    known = [rule.id for rule in rules]
+    for name in sorted(allowed.difference(known)):
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        raise BadConfig(
+            f"no rule {name!r} to allow", way_out=f"did you mean {close[0]}?" if close else f"one of {', '.join(sorted(known))}"
+        )
     passed = []
     for rule in rules:
         broken = rule.check(situation)

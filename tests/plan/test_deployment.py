@@ -7,11 +7,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.deployment import from_pulumi, from_stack_text, from_values
+from infra.deployment import from_pulumi, from_stack_file, from_stack_text, from_values
 from infra.duration import parse_seconds, words
 from infra.settings import Image
 from verdict.errors import BadConfig
 from verdict.exit_codes import ExitCode
+
+DIGEST = "sha256:" + "ab" * 32
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,12 @@ from verdict.exit_codes import ExitCode
         ("access.members=7", "flexserve:access.members"),
         ("model.name", "write KEY=VALUE"),
         ("model.name.x=3", "is not a group of keys"),
+        ("target.zones=[", "the value is not YAML"),
+        ("target.zones=!!python/object:os.system x", "the value is not YAML"),
+        ("serving.extra_args={seed: {a: 2024-01-01}}", "flexserve:serving.extra_args"),
+        ("image.name=vllm/vllm-tpu@sha256:ab", "64 hexadecimal digits"),
+        ("image.name=vllm/vllm-tpu@", "REPOSITORY:TAG"),
+        ("image.name=vllm/vllm tpu:v1", "REPOSITORY:TAG"),
     ],
 )
 def test_bad_input_is_exit_2_and_names_the_key(tpu_v6e, setting, says):
@@ -48,6 +56,27 @@ def test_a_missing_part_is_named():
         from_values("s", {})
     with pytest.raises(BadConfig, match="not YAML"):
         from_stack_text("s", "a: [")
+
+
+@pytest.mark.parametrize("text", ["- a", "hello", "config: [a]", "config: hello", "config: {1: 2}"])
+def test_another_document_is_not_a_stack_file(text):
+    with pytest.raises(BadConfig, match="is not a stack file"):
+        from_stack_text("s", text)
+
+
+def test_a_file_that_is_no_text_is_bad_config(tmp_path):
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.s.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadConfig, match="cannot be read"):
+        from_stack_file(tmp_path, "s")
+
+
+@pytest.mark.parametrize("setting", ["secret=hf_abcdefghijkl", "secret.name=[hf_abcdefghijkl]", "target.disk_gb=hf_abcdefghijkl"])
+def test_a_secrets_value_in_a_wrong_place_is_not_printed(tpu_v6e, setting):
+    with pytest.raises(BadConfig) as error:
+        tpu_v6e(setting)
+    assert "abcdefghijkl" not in str(error.value)
+    assert "looks like a secret's value" in str(error.value)
 
 
 def test_pulumi_and_the_file_read_the_same(root, tpu_v6e):
@@ -85,8 +114,8 @@ def test_a_duration_survives_words(seconds):
     [
         ("vllm/vllm-tpu:v0.27.0", "vllm/vllm-tpu", "v0.27.0", None),
         ("vllm/vllm-tpu", "vllm/vllm-tpu", None, None),
-        ("vllm/vllm-tpu@sha256:ab", "vllm/vllm-tpu", None, "sha256:ab"),
-        ("vllm/vllm-tpu:v1@sha256:ab", "vllm/vllm-tpu", "v1", "sha256:ab"),
+        (f"vllm/vllm-tpu@{DIGEST}", "vllm/vllm-tpu", None, DIGEST),
+        (f"vllm/vllm-tpu:v1@{DIGEST}", "vllm/vllm-tpu", "v1", DIGEST),
         ("host.test:5000/a/b", "host.test:5000/a/b", None, None),
         ("host.test:5000/a/b:c", "host.test:5000/a/b", "c", None),
     ],

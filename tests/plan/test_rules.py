@@ -5,7 +5,7 @@ import pytest
 from catalog.loader import Catalog
 from infra.plan import make_plan
 from infra.rules.common import RULES
-from verdict.errors import Refused
+from verdict.errors import BadConfig, Refused
 from verdict.exit_codes import ExitCode
 
 BROKEN = [
@@ -19,6 +19,11 @@ BROKEN = [
     ("ingress-open", "access.source_ranges=['::/0']", "35.235.240.0/20"),
     ("ingress-open", "access.source_ranges=[35.235.240.0/20, 10.0.0.0/8]", "35.235.240.0/20"),
     ("ingress-open", "access.source_ranges=[nonsense]", "35.235.240.0/20"),
+    ("member-not-named", "access.members=[allUsers]", "user:"),
+    ("member-not-named", "access.members=['user:ops@acme.test', allAuthenticatedUsers]", "user:"),
+    ("member-not-named", "access.members=['domain:acme.test']", "user:"),
+    ("member-not-named", "access.members=[ops@acme.test]", "user:"),
+    ("member-not-named", "access.members=['user:']", "user:"),
     ("unknown-machine-type", "target.machine_type=ct6e-standard-2t", "ct6e-standard"),
     ("unknown-model", "model.name=google/gemma-4-E3B-it", "google/gemma-4-E2B-it"),
     ("unknown-image", "image.name=vllm/vllm-openai:v0.27.0", "vllm/vllm-tpu:v0.27.0"),
@@ -67,3 +72,31 @@ def test_allow_in_the_stack_file_counts_and_an_unbroken_rule_is_not_listed(tpu_v
 @pytest.mark.parametrize("setting", ["window=10m", "window=7d", "target.disk_gb=45", "serving.max_model_len=131072"])
 def test_the_bounds_themselves_are_allowed(tpu_v6e, setting):
     assert make_plan(tpu_v6e(setting), Catalog.load()).allowed == ()
+
+
+@pytest.mark.parametrize("member", ["group:g@acme.test", "serviceAccount:a@p.test", "principal://iam.test/p/subject/s"])
+def test_named_members_are_allowed(tpu_v6e, member):
+    assert make_plan(tpu_v6e(f"access.members=['{member}']"), Catalog.load()).allowed == ()
+
+
+def test_a_rule_that_there_is_not_cannot_be_allowed(tpu_v6e):
+    with pytest.raises(BadConfig, match="did you mean window-bounds"):
+        make_plan(tpu_v6e(), Catalog.load(), ["window-bound"])
+    with pytest.raises(BadConfig, match="no rule 'xyzzy' to allow"):
+        make_plan(tpu_v6e("allow=[xyzzy]"), Catalog.load())
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("serving.extra_args={max-model-len: 999999}", "set flexserve:serving.max_model_len"),
+        ("serving.extra_args={kv_cache_dtype: nvfp4}", "set flexserve:serving.kv_cache_dtype"),
+        ("serving.extra_args={port: 9000}", "leave it out"),
+        ("serving.extra_args={model: other}", "leave it out"),
+        ("serving.environment={VLLM_API_KEY: sesame}", "only the tunnel comes in"),
+    ],
+)
+def test_no_setting_goes_around_the_rules(tpu_v6e, setting, says):
+    with pytest.raises(BadConfig) as error:
+        make_plan(tpu_v6e(setting), Catalog.load())
+    assert says in str(error.value) and "sesame" not in str(error.value)
