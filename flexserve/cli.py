@@ -263,6 +263,7 @@ def rehearse(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Prints every error, as a sentence or as JSON; a traceback only with --debug."""
+    _open_streams()
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     output = Output(as_json="--json" in words)
     debug = "--debug" in words
@@ -285,6 +286,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"unexpected: {type(error).__name__}: {error}", way_out="run it again with --debug and report what it prints"
         )
         return _failed(unexpected, output, debug)
+
+
+def _open_streams() -> None:
+    """A stream that was closed before we began (`<&-`, a daemon's) reads and writes nothing; Python has None there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _failed(error: FlexserveError, output: Output, debug: bool) -> int:

@@ -55,7 +55,7 @@ def ask(url: str, *, nonce: str | None = None, timeout: float = TIMEOUT_S) -> An
                 "temperature": 0,
             }
             document = _json(client.post(f"{base}/chat/completions", json=body))
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise FlexserveError("the server did not answer", why=f"{type(error).__name__}: {error}") from error
     try:
         text = str(document["choices"][0]["message"].get("content") or "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 
 import pytest
@@ -97,8 +99,8 @@ def test_ctrl_c_that_no_command_took_is_130_and_a_sentence(project, flexserve, m
     def press(*args, **more):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr("flexserve.commands.secret.load", press)  # first: it takes plan's own when it is imported
     monkeypatch.setattr("flexserve.commands.plan.load", press)
-    monkeypatch.setattr("flexserve.commands.secret.load", press)
     code, out, err = flexserve(*words)
     assert (code, out) == (130, "") and "error: interrupted before the command was done" in err
     code, out, _ = flexserve(*words, "--json")
@@ -112,3 +114,22 @@ def test_the_unexpected_is_one_sentence(project, flexserve, monkeypatch):
     monkeypatch.setattr("flexserve.commands.plan.load", broken)
     code, out, err = flexserve("plan", "-s", "tpu-v6e")
     assert (code, out) == (1, "") and "unexpected: ZeroDivisionError" in err and "Traceback" not in err and "--debug" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "code", "says"),
+    [
+        ("down -s tpu-v6e", "<&-", 2, "add --yes"),
+        ("plan -s tpu-v6e", ">&-", 0, ""),
+        ("plan -s tpu-v6e --json", ">&-", 0, ""),
+        ("plan -s tpu-v6", "2>&-", 2, ""),
+    ],
+)
+def test_a_stream_that_is_closed_is_empty(project, root, words, closed, code, says):
+    line = f'exec "$0" -m flexserve.cli {words} {closed}'
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        ["bash", "-c", line, sys.executable], cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr and "unexpected" not in done.stderr + done.stdout

@@ -57,6 +57,12 @@ def test_smoke_of_nothing(flexserve):
     assert code == 1 and "did not answer" in document(out)["checks"][0]["why"]
 
 
+@pytest.mark.parametrize("url", ["nonsense", "http://[::1"])
+def test_smoke_of_what_is_no_address(flexserve, url):
+    code, out, _ = flexserve("smoke", "--url", url, "--json")
+    assert code == 1 and "did not answer" in document(out)["checks"][0]["why"]
+
+
 @pytest.mark.parametrize("words", [[], ["-s", "tpu-v6e", "--url", "http://127.0.0.1:9"]])
 def test_smoke_needs_one_server(flexserve, words):
     assert flexserve("smoke", *words)[0] == 2
