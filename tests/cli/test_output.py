@@ -126,7 +126,7 @@ def test_the_unexpected_is_one_sentence(project, flexserve, monkeypatch):
     ],
 )
 def test_a_stream_that_is_closed_is_empty(project, root, words, closed, code, says):
-    line = f'exec "$0" -m flexserve.cli {words} {closed}'
+    line = f'exec "$0" -m flexserve {words} {closed}'
     env = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run(
         ["bash", "-c", line, sys.executable], cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False

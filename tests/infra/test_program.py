@@ -76,7 +76,7 @@ def test_a_changed_flag_reaches_the_same_machine_and_what_would_replace_it_is_ig
     ended = shop.up()
     assert ended.succeeded()
     assert ended.changes()["updated"] == 1 and not any(word in ended.changes() for word in ("created", "replaced", "deleted"))
-    for word in ("flexserve:window stays 14400", "flexserve:target.zones stays us-east5-b", "flexserve:target.host_image stays"):
+    for word in ("flexserve:window stays 4h", "flexserve:target.zones stays us-east5-b", "flexserve:target.host_image stays"):
         assert word in ended.text
     assert writes(shop, since) == [f"zones/us-east5-b/instances/{before['name']}/setMetadata"]
     (after,) = shop.instances()
