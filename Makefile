@@ -1,6 +1,7 @@
 # make setup      for an operator with a cloud account: environment, flexserve, Pulumi
 # make rehearse   everything, on this machine, with no account (STACK=tpu-v6e)
 # make test       what CI runs
+# make prove-turing  the Turing patch, over every pinned vLLM release and the newest (fetches about 1.3 GB the first time)
 STACK ?= tpu-v6e
 PYTEST ?= --durations=15
 
@@ -8,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Found by running it: the shim of a version manager may answer with another Python, or with none.
 INTERPRETER = "$$(tools/python)"
 
-.PHONY: setup setup-all rehearse test lint lock clean distclean
+.PHONY: setup setup-all rehearse test prove-turing lint lock clean distclean
 
 setup:
 	@$(INTERPRETER) -m tools.setup account
@@ -22,6 +23,9 @@ rehearse: setup-all
 test: setup-all
 	@.venv/bin/python -m tools.lint
 	@.venv/bin/python -m pytest $(PYTEST)
+
+prove-turing: setup
+	@.venv/bin/python -m startup.turing prove --newest
 
 lint: setup
 	@.venv/bin/python -m tools.lint

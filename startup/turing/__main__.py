@@ -48,6 +48,9 @@ def main(words: Sequence[str]) -> int:
     except FlexserveError as error:
         print(json.dumps(error.as_dict()) if args.json else error, file=sys.stdout if args.json else sys.stderr)
         return int(error.exit_code)
+    except OSError as error:  # a file that may not be read or written
+        print(f"{error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        return int(ExitCode.FAILED)
 
 
 def _file(command: str, under: Path | None, as_json: bool) -> int:

@@ -105,9 +105,9 @@ def stub(name: str, **members: Any) -> types.ModuleType:
     return module
 
 
-def load(tree: Path, platform: Platform, triton: Any, tl: Any) -> types.ModuleType:
-    """The attention module under `tree`, in a world of stubs."""
-    stub(
+def load(tree: Path, platform: Any, triton: Any, tl: Any, torch: Any = None) -> types.ModuleType:
+    """The attention module under `tree`, in a world of stubs; `torch` may be the real one."""
+    sys.modules["torch"] = torch or stub(
         "torch",
         Tensor=Tensor,
         float8_e4m3fn="float8",
