@@ -61,6 +61,7 @@ class BootedMachine:
         self._launcher: subprocess.Popen[bytes] | None = None
         self._cut = False
         self._deleted = False
+        self._happening: set[str] = set()  # faults of a phase that are under way
         (folder / "out").mkdir(parents=True, exist_ok=True)
         self._bridge = BridgeServer(folder / "bridge", spec.guest, behaviour.document, self._reported)
         self._configure()
@@ -227,9 +228,17 @@ class BootedMachine:
             "disk_full_in": lambda: self.exec(["sh", "-c", FILL_DISK], timeout=60),
         }
         for switch, action in actions.items():
-            if getattr(faults, switch) == phase:
-                setattr(faults, switch, "")
-                threading.Thread(target=action, name=f"{switch} {phase}", daemon=True).start()
+            if getattr(faults, switch) == phase and switch not in self._happening:
+                self._happening.add(switch)
+                threading.Thread(target=self._happen, args=(switch, action), name=f"{switch} {phase}", daemon=True).start()
+
+    def _happen(self, switch: str, action: Callable[[], object]) -> None:
+        """The switch goes back when it has happened: until then the registry holds its layers, or the pull might be faster."""
+        try:
+            action()
+        finally:
+            setattr(self.behaviour.faults, switch, "")
+            self._happening.discard(switch)
 
     def _cut_and_start(self) -> None:
         with self._lock:
@@ -261,7 +270,8 @@ class BootedMachine:
 
 
 STOP_DOCKER = "systemctl mask --runtime --now docker.socket docker.service; systemctl stop docker.socket docker.service"
-FILL_DISK = "fallocate -l $(($(df --output=avail -B1 / | tail -1) - 1048576)) /var/filler; df -h /"
+FILL_DISK = "fallocate -l $(($(stat -f -c '%f * %S' /) - 1048576)) /var/filler; df -h /"
+"""All free blocks, those kept for root too: docker is root, and 1 % of a 200 GB disk holds an image."""
 
 
 def _address(spec: MachineSpec) -> str:

@@ -6,13 +6,14 @@ import base64
 import hashlib
 import json
 import struct
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rehearsal.machine.fakes import dns, google, hub, packages, registry
+from rehearsal.machine.fakes import dns, google, hub, packages, registry, web
 from rehearsal.machine.fakes.web import Reply, Request, Reset, ranged
 from rehearsal.machine.faults import Behaviour, MachineFaults
 from tests.machine.guest import TestGuest
@@ -199,3 +200,25 @@ def test_secret_manager_wants_a_bearer_and_passes_the_clouds_answer_on() -> None
 def test_ranges(header: str, status: int, body: bytes) -> None:
     reply = ranged(b"0123456789", request("h", "/", range=header), {})
     assert (reply.status, reply.body) == (status, body)
+
+
+@pytest.mark.parametrize("switch", registry.IN_PHASE)
+def test_a_layer_waits_until_the_fault_of_the_image_phase_has_happened(monkeypatch, switch):
+    backend = web.serve("127.0.0.1", 0, lambda _: Reply(200, bytes(registry.LARGE + 1)))
+    threading.Thread(target=backend.serve_forever, daemon=True).start()
+    behaviour = Behaviour(MachineFaults(**{switch: "image"}))
+    server = registry.Registry(Wanted(behaviour), NoHolds(), f"127.0.0.1:{backend.server_address[1]}")  # type: ignore[arg-type]
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            setattr(behaviour.faults, switch, "")
+
+    monkeypatch.setattr(registry.time, "sleep", sleep)
+    try:
+        reply = server.answer(request("ghcr.io", "/v2/a/b/blobs/sha256:00"))
+        assert len(slept) == 3 and sum(map(len, reply.chunks or ())) == registry.LARGE + 1
+    finally:
+        backend.shutdown()
+        backend.server_close()

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ NAMES = (HUB, AUTH, "ghcr.io", "quay.io", "nvcr.io", "public.ecr.aws", "us-docke
 LARGE = 1024 * 1024
 
 
+IN_PHASE = ("power_cut_in", "docker_dies_in", "disk_full_in")
+FAULT_S = 60.0
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "OTEL_TRACES_EXPORTER": "none"}
 
 
@@ -85,10 +88,17 @@ class Registry:
         reply = Reply(answer.status, b"", kept, chunks=_chunks(connection, answer), length=length)
         if "/blobs/" in request.path and request.method == "GET" and length > LARGE:
             self._holds.hold("image")
+            self._await_fault()
             if fault == "cut" and request.path not in self._cut:
                 self._cut.add(request.path)
                 reply.fault = "cut"
         return reply
+
+    def _await_fault(self) -> None:
+        """Until what is to happen in the phase `image` has happened, for a while: a pull must not be over before."""
+        until = time.monotonic() + FAULT_S
+        while time.monotonic() < until and any(self._bridge.fault(switch) == "image" for switch in IN_PHASE):
+            time.sleep(0.1)
 
 
 def _chunks(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> Iterator[bytes]:
