@@ -311,3 +311,7 @@ def _usage(error: Any) -> FlexserveError:
         way_out=f"{context.command_path} --help" if context else "flexserve --help",
         exit_code=ExitCode.USAGE,
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 
+from flexserve.commands import down as command
 from flexserve.commands.down import page
 from flexserve.lifecycle.down import Gone, down
 from flexserve.lifecycle.note import Note
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.lifecycle.up import Wanted, up
+from flexserve.output import Output
 from infra.targets.protocol import Billable
 from tests.cli.fakes import World, destroyed
 from verdict.errors import Interrupted, LeftBehind
+from verdict.exit_codes import ExitCode
 
 VM = Billable("instance", "fs-1", "europe-west4-a", 1.35)
 DISK = Billable("disk", "fs-1-boot", "europe-west4-a", 0.02)
@@ -161,3 +165,14 @@ def test_ctrl_c_in_the_sweep_says_that_something_may_be_left():
     with pytest.raises(Interrupted, match="may still be there and bill"):
         run(world)
     assert world.note.held.id == "id1"
+
+
+@pytest.mark.parametrize(("undeletable", "code"), [(set(), ExitCode.DONE), ({"fs-1-boot"}, ExitCode.LEFT_BEHIND)])
+def test_the_command_ends_with_7_when_something_is_left(monkeypatch, capsys, undeletable, code):
+    world = World().lives()
+    world.live.things, world.live.undeletable = [VM, DISK], undeletable
+    monkeypatch.setattr(command, "find", lambda: None)
+    monkeypatch.setattr(command, "parts", lambda *_: world.parts())
+    monkeypatch.setattr(command, "_tokens", lambda ref: None)
+    assert command.run("tpu-v6e", Output(as_json=True), yes=True, purge=False) is code
+    assert len(json.loads(capsys.readouterr().out)["left_behind"]) == len(undeletable)

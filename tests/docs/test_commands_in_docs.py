@@ -58,3 +58,17 @@ def test_a_shown_command_is_one(page, command):
             assert value in FAULTS
         if flag in ("-s", "--stack") and value.islower():
             assert (ROOT / "stacks" / f"Pulumi.{value}.yaml").is_file()
+
+
+def test_every_command_that_a_message_names_exists():
+    """A way out that is no command is none."""
+    known = typer.main.get_command(app).commands
+    named = {
+        (str(path.relative_to(ROOT)), word)
+        for folder in ("catalog", "flexserve", "infra", "startup", "templates", "verdict")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in (".py", ".toml", ".j2")
+        for word in re.findall(r"`flexserve ([a-z]+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert [(path, word) for path, word in named if word not in known] == []
