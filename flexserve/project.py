@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -83,7 +84,7 @@ def read_error(text: str) -> FlexserveError:
 
 
 BACKEND_RULE = (
-    "choose where the state is kept: `pulumi login` (Pulumi Cloud), `pulumi login gs://BUCKET`, "
+    "choose where the state is kept: `pulumi login --local`, `pulumi login` (Pulumi Cloud), `pulumi login gs://BUCKET`, "
     "or PULUMI_BACKEND_URL=file:///some/folder"
 )
 PASSPHRASE_RULE = (
@@ -124,7 +125,7 @@ def environment() -> dict[str, str]:
 
 def check_backend(*, stack_file: Path | None = None, home: Path | None = None) -> None:
     """Say how to choose a backend and a passphrase, before the engine's own, longer words. Raises `NoAccess`."""
-    backend = os.environ.get("PULUMI_BACKEND_URL") or _login(home or Path(os.environ.get("PULUMI_HOME", "~/.pulumi")).expanduser())
+    backend = os.environ.get("PULUMI_BACKEND_URL") or next(filter(None, map(_login, [home] if home else _homes())), "")
     if not backend and not os.environ.get("PULUMI_ACCESS_TOKEN"):
         raise NoAccess("Pulumi has no backend to keep the state in", way_out=BACKEND_RULE)
     cloud = not backend or backend.startswith("https://")
@@ -141,6 +142,13 @@ def _other_provider(stack_file: Path | None) -> bool:
         return False
     found = re.search(r"^secretsprovider:\s*(\S+)", text, re.MULTILINE)
     return found is not None and found.group(1) not in ("passphrase", "default")
+
+
+def _homes() -> list[Path]:
+    """Where the engine may keep its login: it takes the home of the account, whatever $HOME says, unless PULUMI_HOME is set."""
+    if named := os.environ.get("PULUMI_HOME"):
+        return [Path(named)]
+    return [Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pulumi", Path("~/.pulumi").expanduser()]
 
 
 def _login(home: Path) -> str:

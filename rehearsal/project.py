@@ -9,6 +9,9 @@ import yaml
 
 from verdict.errors import BadConfig
 
+LOCKS = ("encryptionsalt", "encryptedkey", "secretsprovider")
+"""What `pulumi stack init` writes into a stack file: the lock of the operator's own state, which the rehearsal does not use."""
+
 
 def private_copy(root: Path, folder: Path, stack: str, config: Mapping[str, str], sets: Sequence[str]) -> Path:
     """Make `folder/project` with Pulumi.yaml, the program by link, and the stack file with `config` and `sets` merged in."""
@@ -22,6 +25,8 @@ def private_copy(root: Path, folder: Path, stack: str, config: Mapping[str, str]
     (project / "infra").symlink_to(root / "infra", target_is_directory=True)
     (project / ".venv").symlink_to(root / ".venv", target_is_directory=True)
     document = yaml.safe_load(source.read_text(encoding="utf-8"))
+    for key in LOCKS:
+        document.pop(key, None)
     values = document.setdefault("config", {})
     for setting in sets:
         key, _, text = setting.partition("=")

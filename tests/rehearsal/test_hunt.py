@@ -58,3 +58,18 @@ def test_a_process_that_holds_it_is_seen(place):
     finally:
         process.kill()
         process.wait()
+
+
+def test_the_private_project_does_not_take_the_lock_of_the_operators_state(tmp_path):
+    from rehearsal.project import private_copy
+
+    root = tmp_path / "root"
+    (root / "stacks").mkdir(parents=True)
+    (root / "Pulumi.yaml").write_text("name: flexserve\n")
+    stack = root / "stacks" / "Pulumi.s.yaml"
+    stack.write_text("encryptionsalt: v1:abc\nsecretsprovider: passphrase\nconfig:\n  flexserve:window: 4h\n")
+    project = private_copy(root, tmp_path / "work", "s", {"gcp:project": "p"}, ["window=1h"])
+    copied = (project / "stacks" / "Pulumi.s.yaml").read_text()
+    assert "encryptionsalt" not in copied and "secretsprovider" not in copied
+    assert "flexserve:window: 1h" in copied and "gcp:project: p" in copied
+    assert "encryptionsalt: v1:abc" in stack.read_text()
