@@ -52,6 +52,7 @@ class SandboxMachine(BootedMachine):
 
     def _environment(self) -> Mapping[str, str]:
         seen = [sys.base_prefix, sys.prefix, str(HERE.parents[2]), str(self.folder.parent.parent)]
+        seen.append(str(Path(sys.prefix).resolve()))  # the environment may be a link
         seen += [path for path in sys.path if path.endswith("site-packages")]
         return {**super()._environment(), "M_SEEN": "\n".join(path for path in dict.fromkeys(seen) if not _shown(path))}
 
