@@ -72,12 +72,39 @@ class Guest(Protocol):
         """The machine turned itself off (a real shutdown inside)."""
 
 
+class Ec2Guest(Protocol):
+    """EC2 as one instance sees it. Called from the machine's fakes, maybe in another thread; never blocks on the machine."""
+
+    def user_data(self) -> bytes:
+        """What the instance was created with, decoded."""
+
+    def metadata(self) -> Mapping[str, object]:
+        """The tree below `/latest/` (`meta-data`, `dynamic`), as nested mappings of strings. A key that is not there is a 404:
+        `meta-data/spot/instance-action` before a notice, `meta-data/iam/security-credentials` without a profile."""
+
+    def service(self, host: str, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Ec2Answer:
+        """The cloud's own API under its real name (`s3.us-east-1.amazonaws.com`), with the signature that the machine made.
+        `path` holds the query."""
+
+    def powered_off(self) -> None:
+        """The machine turned itself off (a real shutdown inside): terminated, where that is its shutdown behaviour."""
+
+
+@dataclass(frozen=True)
+class Ec2Answer:
+    """One HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 @dataclass(frozen=True)
 class MachineSpec:
-    """What the cloud tells the machine part when an instance is created."""
+    """What the cloud tells the machine part when an instance is created. `guest` is an `Ec2Guest` where the flavour is ec2."""
 
     name: str
-    guest: Guest
+    guest: Guest | Ec2Guest
     disk_gb: int
     flavour: str = "gce"  # gce: guest agent and script runner; ec2: cloud-init
     egress: bool = True  # whether it may reach anything outside; without, every fake but the metadata server is cut off

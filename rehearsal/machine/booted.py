@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from rehearsal.contracts import Completed, HostInventory, MachineSpec
+from rehearsal.contracts import Completed, Guest, HostInventory, MachineSpec
 from rehearsal.machine import inside, kernel, spawn, sweep
 from rehearsal.machine.bridge import BridgeServer
 from rehearsal.machine.fakes.metadata import find
@@ -63,7 +64,7 @@ class BootedMachine:
         self._deleted = False
         self._happening: set[str] = set()  # faults of a phase that are under way
         (folder / "out").mkdir(parents=True, exist_ok=True)
-        self._bridge = BridgeServer(folder / "bridge", spec.guest, behaviour.document, self._reported)
+        self._bridge = BridgeServer(folder / "bridge", cast("Guest", spec.guest), behaviour.document, self._reported)
         self._configure()
 
     def start(self) -> None:
