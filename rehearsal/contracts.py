@@ -80,11 +80,13 @@ class Ec2Guest(Protocol):
 
     def metadata(self) -> Mapping[str, object]:
         """The tree below `/latest/` (`meta-data`, `dynamic`), as nested mappings of strings. A key that is not there is a 404:
-        `meta-data/spot/instance-action` before a notice, `meta-data/iam/security-credentials` without a profile."""
+        `meta-data/spot/instance-action` before a notice, `meta-data/iam/security-credentials` without a profile.
+        """
 
     def service(self, host: str, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Ec2Answer:
         """The cloud's own API under its real name (`s3.us-east-1.amazonaws.com`), with the signature that the machine made.
-        `path` holds the query."""
+        `path` holds the query.
+        """
 
     def powered_off(self) -> None:
         """The machine turned itself off (a real shutdown inside): terminated, where that is its shutdown behaviour."""
