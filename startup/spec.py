@@ -23,11 +23,30 @@ PHASE_LIMITS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class SecretRef:
-    """Where the Hub token is kept; never what it is. `store`: `google-secret-manager`."""
+    """Where the Hub token is kept; never what it is.
+
+    `store`: `google-secret-manager`, with `project`; or `aws-secrets-manager`, whose `project` is a region.
+    """
 
     store: str
     project: str
     name: str
+
+
+@dataclass(frozen=True)
+class Ec2Boot:
+    """What a boot on EC2 needs besides: where its script and the kept builds are, the card it expects, and when it must end."""
+
+    region: str
+    bucket: str
+    script_key: str
+    builds_prefix: str  # ends in a slash; a build is the folder BUILDS_PREFIX/BUILD_KEY/
+    build_key: str
+    deadline: int  # epoch seconds, UTC: the machine turns itself off
+    gpu: str = "T4G"
+    capability: str = "7.5"
+    swap_gb: int = 0
+    may_build: bool = False  # whether the machine makes a build that is not kept yet
 
 
 @dataclass(frozen=True)
@@ -51,6 +70,7 @@ class BootSpec:
     window_s: int = 14400
     min_free_gb: int = 0
     phase_limits: Mapping[str, int] = field(default_factory=lambda: dict(PHASE_LIMITS))
+    ec2: Ec2Boot | None = None
 
     @property
     def image_reference(self) -> str:
