@@ -56,7 +56,7 @@ class BootSpec:
     template: str  # templates/TEMPLATE.sh.j2
     stack: str
     deployment_id: str
-    image: str  # repository without tag
+    image: str  # repository without tag; empty where the server comes from a build
     image_tag: str | None
     image_digest: str | None
     model: str
@@ -70,6 +70,7 @@ class BootSpec:
     window_s: int = 14400
     min_free_gb: int = 0
     phase_limits: Mapping[str, int] = field(default_factory=lambda: dict(PHASE_LIMITS))
+    ends_at: int = 0  # when the window closes, epoch seconds (UTC); 0 while it is not known
     ec2: Ec2Boot | None = None
 
     @property
@@ -79,5 +80,5 @@ class BootSpec:
 
     @property
     def resolved(self) -> bool:
-        """Image and model are pinned."""
-        return self.image_digest is not None and self.model_revision is not None
+        """Image (where there is one) and model are pinned."""
+        return (self.image_digest is not None or not self.image) and self.model_revision is not None
