@@ -23,6 +23,7 @@ class Catalog:
 
     accelerators: Mapping[str, rows.Accelerator]
     machine_types: Mapping[str, rows.MachineType]
+    disk_types: Mapping[str, rows.DiskType]
     provisionings: Mapping[str, rows.Provisioning]
     zones: tuple[rows.Zone, ...]
     prices: tuple[rows.Price, ...]
@@ -37,6 +38,7 @@ class Catalog:
         return Catalog(
             accelerators={r.name: r for r in read("accelerators", "accelerator", rows.Accelerator)},
             machine_types={r.name: r for r in read("machine_types", "machine_type", rows.MachineType)},
+            disk_types={r.name: r for r in read("disk_types", "disk_type", rows.DiskType)},
             provisionings={r.name: r for r in read("provisioning", "provisioning", rows.Provisioning)},
             zones=read("zones", "zone", rows.Zone),
             prices=read("prices", "price", rows.Price),

@@ -45,6 +45,14 @@ class MachineType(Row):
     disk_types: tuple[str, ...]
 
 
+class DiskType(Row):
+    """A kind of boot disk, and how large the cloud makes one, in GB as the cloud counts them."""
+
+    name: str
+    cloud: str
+    max_gb: int
+
+
 class Provisioning(Row):
     """A way of asking for a machine, and how long it may run, in seconds."""
 

@@ -217,6 +217,7 @@ def down(
 def put(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The secret's name, as in the stack file.")],
     stack: Stack,
+    allow: Allow = None,
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> int:
@@ -226,13 +227,14 @@ def put(
     """
     from flexserve.commands import secret as command
 
-    return command.put(name, stack, Output(json))
+    return command.put(name, stack, Output(json), allow or ())
 
 
 @secret_app.command(**command_help("secret check"))
 def check(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The secret's name, as in the stack file.")],
     stack: Stack,
+    allow: Allow = None,
     json: Json = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> int:
@@ -242,7 +244,7 @@ def check(
     """
     from flexserve.commands import secret as command
 
-    return command.check(name, stack, Output(json))
+    return command.check(name, stack, Output(json), allow or ())
 
 
 @app.command(**command_help("rehearse"))

@@ -35,8 +35,8 @@ EXITS: dict[str, tuple[ExitCode, ...]] = {
     "tunnel": (*_CLOUD, *_WAIT),
     "smoke": (*_CLOUD, *_WAIT),
     "down": (*_CLOUD, ExitCode.LEFT_BEHIND, ExitCode.CANNOT_TELL),
-    "secret put": _CLOUD,
-    "secret check": _CLOUD,
+    "secret put": (*_PLAN, *_CLOUD),
+    "secret check": (*_PLAN, *_CLOUD),
     "rehearse": tuple(code for code in ExitCode if code not in _ANY),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from typing import Any, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
-from infra.settings import SECRET_VALUE, Access, Egress, Image, Model, Secret, Serving, Settings, Window
+from infra.settings import Access, Egress, Image, Model, Secret, Serving, Settings, Window
 from infra.targets import registry
+from infra.wording import nearest, sentences, short
 from verdict.errors import BadConfig
 
 NAMESPACE = "flexserve"
@@ -63,8 +63,10 @@ def from_values(stack: str, values: Mapping[str, object]) -> Deployment:
     if not isinstance(target, Mapping) or "kind" not in target:
         raise BadConfig("flexserve:target needs a kind", way_out=f"one of {', '.join(registry.kinds())}")
     kind = str(target["kind"])
+    if not isinstance(target["kind"], str):
+        raise BadConfig(f"flexserve:target.kind: must be text (got {short(target['kind'])})")
     if kind not in registry.kinds():
-        raise BadConfig(f"flexserve:target.kind: no target {kind!r}", way_out=_nearest(kind, registry.kinds()))
+        raise BadConfig(f"flexserve:target.kind: no target {kind!r}", way_out=nearest(kind, registry.kinds()))
     config_class = cast("type[BaseModel]", registry.module(kind, "config").Config)
     config = _validate(config_class, target, "target.")
     return Deployment(stack, cast("registry.TargetConfig", config), _validate(Common, rest, ""))
@@ -96,7 +98,7 @@ def from_stack_file(root: Path, stack: str, sets: Sequence[str] = ()) -> Deploym
     path = root / "stacks" / f"Pulumi.{stack}.yaml"
     if not path.is_file():
         known = sorted(p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in path.parent.glob("Pulumi.*.yaml"))
-        raise BadConfig(f"no stack {stack!r}", why=f"there is no stacks/{path.name}", way_out=_nearest(stack, known))
+        raise BadConfig(f"no stack {stack!r}", why=f"there is no stacks/{path.name}", way_out=nearest(stack, known))
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -134,41 +136,4 @@ def _validate(shape: type[BaseModel], values: Mapping[str, object], prefix: str)
     try:
         return shape.model_validate(dict(values))
     except ValidationError as error:
-        raise BadConfig("\n".join(_sentence(shape, problem, prefix) for problem in error.errors())) from error
-
-
-def _sentence(shape: type[BaseModel], problem: Any, prefix: str) -> str:
-    location = [str(part) for part in problem["loc"]]
-    name = f"{NAMESPACE}:{prefix}{'.'.join(location)}"
-    if problem["type"] == "extra_forbidden":
-        return f"{name}: no such key; {_nearest(location[-1], _keys(shape, location[:-1]))}"
-    if problem["type"] == "missing":
-        return f"{name}: missing"
-    return f"{name}: {problem['msg'].removeprefix('Value error, ')} (got {_short(problem.get('input'))})"
-
-
-def _keys(shape: type[BaseModel], path: Sequence[str]) -> list[str]:
-    """The keys that exist at a path of the model, as far as it can be followed."""
-    for part in path:
-        field = shape.model_fields.get(part)
-        inner = [t for t in _types(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)] if field else []
-        if not inner:
-            break
-        shape = inner[0]
-    return list(shape.model_fields)
-
-
-def _types(annotation: Any) -> list[Any]:
-    return [annotation, *getattr(annotation, "__args__", ())]
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else f"one of {', '.join(sorted(known))}"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    if SECRET_VALUE.search(text):
-        return "what looks like a secret's value"
-    return text if len(text) <= 60 else text[:57] + "…"
+        raise BadConfig("\n".join(sentences(shape, error.errors(), f"{NAMESPACE}:{prefix}"))) from error

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 
+_NOT = "is not a duration; write 4h, 90m, 1d or seconds"
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _SHAPE = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 
 
 def parse_seconds(value: object) -> int:
     """Seconds of a duration. Raises ValueError with the accepted forms; there is no 'never'."""
-    if isinstance(value, bool):
-        raise ValueError("a duration is written 4h, 90m, 1d or in seconds")
-    if isinstance(value, int):
-        return value
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        raise ValueError(_NOT)
     text = str(value).strip().lower()
     match = _SHAPE.fullmatch(text)
     if not text or match is None or not any(match.groups()):
-        raise ValueError(f"{text or 'nothing'!r} is not a duration; write 4h, 90m, 1d or seconds")
+        raise ValueError(_NOT)
     return sum(int(n) * _UNITS[u] for n, u in zip(match.groups(), "dhms", strict=True) if n)
 
 

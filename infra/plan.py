@@ -136,7 +136,8 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
 def vllm_args(deployment: Deployment, model: Model, machine: MachineType) -> VllmArgs:
     """What vLLM is started with: the stack file's settings, the model's parsers, the machine's chips."""
     s = deployment.serving
-    media = {k: 0 for k in s.limit_mm_per_prompt} if s.text_only else dict(s.limit_mm_per_prompt)
+    off = {medium: 0 for medium in model.modalities if medium != "text"}
+    media: dict[str, int] = off if s.text_only else {medium: most for medium, most in s.limit_mm_per_prompt.items()}
     tools = s.tool_calls and model.tool_call_parser is not None
     return VllmArgs(
         model=model.name,

@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from infra.duration import parse_seconds
+from verdict.secrets import SECRET_VALUE
 
-SECRET_VALUE = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\bya29\.|-----BEGIN |\bAKIA[0-9A-Z]{12,}")
-"""What the values of secrets look like: where a name belongs they are refused, and never printed."""
+_REVISION = re.compile(r"\w[\w./-]*", re.ASCII)
 _IMAGE = re.compile(r"[^\s@:]+(:\d+/[^\s@:]+)?(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.ASCII)
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a whole number")
+    return value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+def _revision(text: str) -> str:
+    if not _REVISION.fullmatch(text):
+        raise ValueError("write a branch, a tag or a commit, without blanks")
+    return text
+
+
+def _range(text: str) -> str:
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError("write an address range such as 35.235.240.0/20") from None
+    if "/" not in text or str(network) != text:
+        raise ValueError(f"write the range as {network}")
+    return text
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Number = Annotated[float, BeforeValidator(_number)]
+Revision = Annotated[str, AfterValidator(_revision)]
+Range = Annotated[str, AfterValidator(_range)]
+Medium = Literal["image", "audio", "video"]
 
 
 class Settings(BaseModel):
@@ -24,7 +60,7 @@ class Model(Settings):
     """Which checkpoint."""
 
     name: str = Field(description="Checkpoint on the Hub, as in the catalog.")
-    revision: str = Field("main", description="Branch, tag or commit; a branch is resolved to a commit at create and kept.")
+    revision: Revision = Field("main", description="Branch, tag or commit; a branch is resolved to a commit at create and kept.")
 
 
 class Image(Settings):
@@ -59,14 +95,19 @@ class Image(Settings):
 class Serving(Settings):
     """How vLLM serves. Names are vLLM's own."""
 
-    max_model_len: int = Field(65536, ge=1, description="Longest request in tokens, prompt and answer.")
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Share of accelerator memory that vLLM may take.")
-    max_num_batched_tokens: int | None = Field(4096, ge=1, description="Tokens in one step.")
-    max_num_seqs: int | None = Field(None, ge=1, description="Requests in one step; vLLM's default when unset.")
+    max_model_len: Whole = Field(65536, ge=1, description="Longest request in tokens, prompt and answer.")
+    gpu_memory_utilization: Number = Field(0.9, gt=0, le=1, description="Share of accelerator memory that vLLM may take.")
+    max_num_batched_tokens: Whole | None = Field(4096, ge=1, description="Tokens in one step.")
+    max_num_seqs: Whole | None = Field(None, ge=1, description="Requests in one step; vLLM's default when unset.")
     dtype: str = Field("auto", description="Weights and activations: auto, bfloat16, float16, float32.")
     kv_cache_dtype: str = Field("auto", description="KV cache: auto, bfloat16, fp8, …")
-    text_only: bool = Field(False, description="Accept no images and no audio (frees memory for the KV cache).")
-    limit_mm_per_prompt: dict[str, int] = Field({"image": 4, "audio": 1}, description="Media items a request may carry.")
+    text_only: bool = Field(
+        False,
+        description="Accept no images and no audio. What that frees was not measured; the plan's KV figure counts none of it.",
+    )
+    limit_mm_per_prompt: dict[Medium, Annotated[Whole, Field(ge=0)]] = Field(
+        {"image": 4, "audio": 1}, description="Media items a request may carry: image, audio, video."
+    )
     tool_calls: bool = Field(True, description="Parse tool calls with the model's parser.")
     reasoning: bool = Field(True, description="Parse thinking with the model's parser.")
     extra_args: dict[str, JsonValue] = Field({}, description="More vLLM options, by their name without dashes.")
@@ -84,8 +125,16 @@ class Access(Settings):
     """Who may open the tunnel, and from where the port can be reached."""
 
     members: tuple[str, ...] = Field(description="`user:…`, `group:…` or `serviceAccount:…` that may open the tunnel.")
-    source_ranges: tuple[str, ...] = Field(("35.235.240.0/20",), description="Ranges that reach the ports: IAP's own.")
+    source_ranges: tuple[Range, ...] = Field(
+        ("35.235.240.0/20",), min_length=1, description="Ranges that reach the ports: IAP's own."
+    )
     grants: Literal["own", "existing"] = Field("own", description="Whether flexserve makes the tunnel grants.")
+
+    @model_validator(mode="after")
+    def _somebody(self) -> Access:
+        if not self.members and self.grants == "own":
+            raise ValueError("members is empty: nobody could open the tunnel; name one, or set grants to existing")
+        return self
 
 
 Egress = Literal["address", "nat", "existing"]

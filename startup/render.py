@@ -7,7 +7,6 @@ that holds what looks like a secret's value.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,6 +18,7 @@ from startup.onboard import places
 from startup.quote import q, quoted_only, shell
 from startup.spec import BootSpec
 from verdict.errors import BadConfig, Refused
+from verdict.secrets import SECRET_VALUE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -40,11 +40,6 @@ ONBOARD: tuple[str, ...] = (
     "process",
 )
 ONBOARD += ("redact", "report", "secret", "server")
-_SECRETS = re.compile(
-    r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{8,}|AKIA[0-9A-Z]{16}|ya29\.[\w-]{20,}|AIza[\w-]{35}"
-    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{20,}|sk-[A-Za-z0-9_-]{20,})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-)
 
 
 @dataclass(frozen=True)
@@ -128,7 +123,7 @@ def _checked(text: str, limit: int, what: str) -> bytes:
         raise BadConfig(
             f"the {what} has {len(data)} bytes, {limit} are allowed", way_out="shorten serving.extra_args or serving.environment"
         )
-    if found := _SECRETS.search(text):
+    if found := SECRET_VALUE.search(text):
         raise Refused(
             "secret-in-script",
             why=f"a value that starts with {found[0][:3]!r} looks like a secret, and the script is readable in the metadata",

@@ -58,6 +58,7 @@ def page(plan: Plan, output: Output) -> str:
         ("host image", target.host_image.rpartition("/")[2]),
         ("disk", f"{target.disk_gb} GB {target.disk_type}, {plan.disk_needed_gb or '?'} GB needed"),
         ("KV cache", f"{_count(kv.tokens)} tokens in {_gib(kv.pool_bytes)}; the longest request takes {serving.max_model_len}"),
+        *([("", "what text_only frees is unknown and not counted")] if serving.text_only else []),
         ("way out", plan.deployment.common.egress),
         ("window", words(plan.deployment.common.window)),
         ("flags", " ".join(plan.as_dict()["argv"])),  # type: ignore[arg-type]

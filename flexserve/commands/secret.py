@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from flexserve.commands.plan import load
@@ -14,11 +15,12 @@ from flexserve.secret.store import store
 from startup.spec import SecretRef
 from verdict.errors import BadConfig, FlexserveError
 from verdict.exit_codes import ExitCode
+from verdict.secrets import SECRET_VALUE
 
 
-def put(name: str, stack: str, output: Output) -> ExitCode:
+def put(name: str, stack: str, output: Output, allow: Sequence[str] = ()) -> ExitCode:
     """Read the value, trim it, refuse an empty one, store it."""
-    ref, _ = secret_of(find(), stack, name)
+    ref, _ = secret_of(find(), stack, name, allow)
     value = read_value(name)
     version = store(ref).put(name, value)
     output.result(
@@ -30,10 +32,10 @@ def put(name: str, stack: str, output: Output) -> ExitCode:
     return ExitCode.DONE
 
 
-def check(name: str, stack: str, output: Output) -> ExitCode:
+def check(name: str, stack: str, output: Output, allow: Sequence[str] = ()) -> ExitCode:
     """Exit 0 when nothing speaks against a boot that needs the secret, else 1."""
     project = find()
-    ref, granted = secret_of(project, stack, name)
+    ref, granted = secret_of(project, stack, name, allow)
     checked = store(ref).check(name, _reader(project, stack), granted=granted)
     words = {True: "yes", False: "no", None: "cannot tell"}
     output.result(
@@ -44,13 +46,11 @@ def check(name: str, stack: str, output: Output) -> ExitCode:
     return ExitCode.DONE if checked.ok else ExitCode.FAILED
 
 
-def secret_of(project: Project, stack: str, name: str) -> tuple[SecretRef, bool]:
+def secret_of(project: Project, stack: str, name: str, allow: Sequence[str] = ()) -> tuple[SecretRef, bool]:
     """Where the stack keeps its secret, and whether flexserve grants the machine access. Raises `BadConfig`."""
-    from infra.rules.common import SECRET_VALUE
-
     if SECRET_VALUE.search(name):
         raise BadConfig("this is a secret's value, not its name", way_out="flexserve secret put NAME asks for the value")
-    plan = load(project, stack)
+    plan = load(project, stack, allow=allow)
     setting = plan.deployment.common.secret
     if plan.boot.secret is None or setting is None:
         raise BadConfig(f"{stack} reads no secret", way_out=f"add flexserve:secret with name: {name} to stacks/Pulumi.{stack}.yaml")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flexserve.secret.store import Checked
 from infra.clouds.google import errors
 from infra.clouds.google.session import endpoint, token
+from infra.clouds.google.shapes import require_secret_id
 
 if TYPE_CHECKING:
     from google.cloud.secretmanager_v1 import SecretManagerServiceClient
@@ -80,6 +81,7 @@ class GoogleStore:
         return None, f"{reader} has no grant on the secret itself; grants on the project are not looked at"
 
     def _path(self, name: str) -> str:
+        require_secret_id(name, "NAME")
         return f"projects/{self._project}/secrets/{name}"
 
     @staticmethod

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from infra.duration import words
 from infra.fit import GIB, disk_needed_gb, kv_fit
 from infra.rules.rule import Broken, Rule, Situation
-from infra.settings import SECRET_VALUE
+from infra.wording import nearest
+from verdict.secrets import SECRET_VALUE
 
 IAP_RANGE = ipaddress.ip_network("35.235.240.0/20")
 PLACEHOLDERS = re.compile(r"^your-|(^|:)you@example\.com$")
@@ -40,10 +40,7 @@ def placeholder(s: Situation) -> Broken | None:
 def ingress_open(s: Situation) -> Broken | None:
     """A source range outside IAP's."""
     for text in s.deployment.common.access.source_ranges:
-        try:
-            network = ipaddress.ip_network(text)
-        except ValueError:
-            return Broken(f"{text!r} is not an address range", f"use {IAP_RANGE}")
+        network = ipaddress.ip_network(text)
         if network.version != 4 or not network.subnet_of(IAP_RANGE):  # type: ignore[arg-type]
             return Broken(f"{text} lets others than the tunnel reach the server, which has no password", f"use {IAP_RANGE}")
     return None
@@ -63,13 +60,13 @@ def unknown_machine_type(s: Situation) -> Broken | None:
     """A machine type that the catalog does not have for this cloud."""
     name, cloud = s.deployment.target.machine_type, s.deployment.target.cloud
     known = [m.name for m in s.catalog.machine_types.values() if m.cloud == cloud]
-    return None if name in known else Broken(f"the catalog has no machine type {name!r} on {cloud}", _nearest(name, known))
+    return None if name in known else Broken(f"the catalog has no machine type {name!r} on {cloud}", nearest(name, known))
 
 
 def unknown_model(s: Situation) -> Broken | None:
     """A model that the catalog does not have."""
     name = s.deployment.model.name
-    return None if s.model else Broken(f"the catalog has no model {name!r}", _nearest(name, s.catalog.models))
+    return None if s.model else Broken(f"the catalog has no model {name!r}", nearest(name, s.catalog.models))
 
 
 def unknown_zone(s: Situation) -> Broken | None:
@@ -86,7 +83,7 @@ def unknown_zone(s: Situation) -> Broken | None:
     for place in target.places:
         if place not in known:
             accelerator = s.machine.accelerator if s.machine else "it"
-            return Broken(f"no source says that {place} offers {accelerator} as {target.provisioning}", _nearest(place, known))
+            return Broken(f"no source says that {place} offers {accelerator} as {target.provisioning}", nearest(place, known))
     return None
 
 
@@ -96,7 +93,7 @@ def unknown_image(s: Situation) -> Broken | None:
     known = [f"{i.repository}:{i.tag}" for i in s.catalog.images if s.accelerator and s.accelerator.name in i.accelerators]
     if s.image is not None and s.accelerator is not None and s.accelerator.name in s.image.accelerators:
         return None
-    return Broken(f"the catalog has no image {name!r} for {s.accelerator.name if s.accelerator else 'it'}", _nearest(name, known))
+    return Broken(f"the catalog has no image {name!r} for {s.accelerator.name if s.accelerator else 'it'}", nearest(name, known))
 
 
 def window_bounds(s: Situation) -> Broken | None:
@@ -183,6 +180,15 @@ def disk_too_small(s: Situation) -> Broken | None:
     )
 
 
+def disk_too_large(s: Situation) -> Broken | None:
+    """A boot disk larger than the cloud makes one of this type."""
+    target = s.deployment.target
+    row = s.catalog.disk_types.get(target.disk_type)
+    if row is None or row.cloud != target.cloud or target.disk_gb <= row.max_gb:
+        return None
+    return Broken(f"the largest {row.name} disk has {row.max_gb} GB, not {target.disk_gb}", "set target.disk_gb to what is needed")
+
+
 def disk_type_unsupported(s: Situation) -> Broken | None:
     """A boot disk type that the machine type does not take."""
     if s.machine is None or s.deployment.target.disk_type in s.machine.disk_types:
@@ -208,6 +214,7 @@ RULES: Sequence[Rule] = tuple(
         (over_context, False),
         (length_does_not_fit, False),
         (disk_too_small, False),
+        (disk_too_large, False),
         (disk_type_unsupported, False),
     )
 )
@@ -229,9 +236,3 @@ def _walk(path: str, value: object) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _walk(path, inner)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else "one of " + (", ".join(names) or "none")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
 from infra.deployment import Deployment
+from infra.wording import nearest
 from verdict.errors import BadConfig, Refused
 
 
@@ -50,17 +50,14 @@ def apply(rules: Iterable[Rule], situation: Situation, allow: Iterable[str]) -> 
     allowed, rules = frozenset(allow), tuple(rules)
     known = [rule.id for rule in rules]
     for name in sorted(allowed.difference(known)):
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        raise BadConfig(
-            f"no rule {name!r} to allow", way_out=f"did you mean {close[0]}?" if close else f"one of {', '.join(sorted(known))}"
-        )
+        raise BadConfig(f"no rule {name!r} to allow", way_out=nearest(name, known))
     passed = []
     for rule in rules:
         broken = rule.check(situation)
         if broken is None:
             continue
         if rule.final or rule.id not in allowed:
-            hint = "" if rule.final else f"; or on your own word: --allow {rule.id}"
+            hint = "" if rule.final else f"; or on your own word: --allow {rule.id} (in the stack file: flexserve:allow)"
             raise Refused(rule.id, why=broken.why, way_out=broken.way_out + hint)
         passed.append(rule.id)
     return tuple(passed)

@@ -151,7 +151,7 @@ class Site:
 def site(folder: Path) -> Iterator[Site]:
     """Everything started, with an empty backend."""
     behaviour, server = Behaviour(), OpenAiServer()
-    cloud = LocalGoogleCloud(lambda spec: ReportingMachine(spec, behaviour, server))
+    cloud = LocalGoogleCloud(lambda spec: ReportingMachine(spec, behaviour, server), project="acme-1")
     with ExitStack() as stack:
         stack.enter_context(openai(server))
         stack.enter_context(cloud)

@@ -52,10 +52,10 @@ def test_the_second_try_in_another_zone_makes_one_machine_and_no_second_network(
     outputs = shop.outputs()
     assert (outputs["zone"], outputs["id"], outputs["provisioning"]) == ("us-east5-b", kept.id, "flex_start")
     assert outputs["access"] == {
-        "kind": "iap", "project": "demo", "zone": "us-east5-b", "instance": vm["name"], "port": 8000, "interface": "nic0",
+        "kind": "iap", "project": "acme-1", "zone": "us-east5-b", "instance": vm["name"], "port": 8000, "interface": "nic0",
     }  # fmt: skip
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", outputs["expires_at"])
-    status, answer = shop.cloud.request("GET", "/compute/v1/projects/demo/global/networks")
+    status, answer = shop.cloud.request("GET", "/compute/v1/projects/acme-1/global/networks")
     assert status == 200 and sorted(n["name"] for n in answer["items"]) == ["default", f"{vm['name']}-us-east5"]
 
 
@@ -72,7 +72,9 @@ def test_a_plain_up_after_the_failover_changes_nothing_and_resolves_nothing(shop
 def test_a_changed_flag_reaches_the_same_machine_and_what_would_replace_it_is_ignored_with_a_word(shop):
     (before,) = shop.instances()
     since = len(shop.cloud.requests())
-    shop.set("serving.text_only=true", "window=6h", "target.zones=[europe-west4-a]", "target.host_image=projects/x/global/images/y")
+    shop.set(
+        "serving.text_only=true", "window=6h", "target.zones=[europe-west4-a]", "target.host_image=projects/acme-1/global/images/y"
+    )
     ended = shop.up()
     assert ended.succeeded()
     assert ended.changes()["updated"] == 1 and not any(word in ended.changes() for word in ("created", "replaced", "deleted"))

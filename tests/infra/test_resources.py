@@ -94,9 +94,9 @@ def test_on_a_network_of_yours_everybody_else_is_kept_out_above_its_own_rules(ma
             ("projects/acme-1/global/networks/shared", "projects/acme-1/regions/europe-west4/subnetworks/eu"),
         ),
         (
-            "{name: projects/host/global/networks/n, subnetwork: eu}",
-            "host",
-            ("projects/host/global/networks/n", "projects/host/regions/europe-west4/subnetworks/eu"),
+            "{name: projects/acme-host/global/networks/n, subnetwork: eu}",
+            "acme-host",
+            ("projects/acme-host/global/networks/n", "projects/acme-host/regions/europe-west4/subnetworks/eu"),
         ),
     ],
 )

@@ -6,8 +6,8 @@ from catalog.loader import Catalog
 from infra.settle import Circumstances, settle
 from verdict.errors import BadConfig, FlexserveError, Refused
 
-TODAY = {"image": "sha256:" + "a" * 64, "model": "b" * 40, "target.host_image": "projects/x/global/images/today"}
-TOMORROW = {"image": "sha256:" + "c" * 64, "model": "d" * 40, "target.host_image": "projects/x/global/images/tomorrow"}
+TODAY = {"image": "sha256:" + "a" * 64, "model": "b" * 40, "target.host_image": "projects/acme-1/global/images/today"}
+TOMORROW = {"image": "sha256:" + "c" * 64, "model": "d" * 40, "target.host_image": "projects/acme-1/global/images/tomorrow"}
 TWO_ZONES = "target.zones=[europe-west4-a, us-east5-b]"
 
 
@@ -63,7 +63,10 @@ def test_a_changed_flag_changes_the_script_only(tpu_v6e, first):
     [
         ("window=6h", "flexserve:window stays 4h"),
         ("target.zones=[us-east5-b]", "flexserve:target.zones stays europe-west4-a"),
-        ("target.host_image=projects/x/global/images/mine", "flexserve:target.host_image stays projects/x/global/images/today"),
+        (
+            "target.host_image=projects/acme-1/global/images/mine",
+            "flexserve:target.host_image stays projects/acme-1/global/images/today",
+        ),
         ("target.disk_gb=300", "flexserve:target.disk_gb stays 200"),
     ],
 )
@@ -77,7 +80,7 @@ def test_what_a_live_machine_ignores_leaves_the_plan_as_it_was(tpu_v6e, first, s
     ("setting", "named"),
     [
         ("target.machine_type=ct6e-standard-4t", "flexserve:target.machine_type is ct6e-standard-1t"),
-        ("target.service_account=mine@acme-1.iam.gserviceaccount.com", "flexserve:target.service_account is own"),
+        ("target.service_account=vllm-box@acme-1.iam.gserviceaccount.com", "flexserve:target.service_account is own"),
         ("target.network={name: mine, subnetwork: mine}", "flexserve:target.network is own"),
         ("target.project=acme-2", "flexserve:target.project is acme-1"),
     ],
@@ -156,7 +159,7 @@ def test_what_the_stack_file_pins_is_never_asked(tpu_v6e):
     pins = (
         f"image.name=vllm/vllm-tpu@{TODAY['image']}",
         f"model.revision={TODAY['model']}",
-        "target.host_image=projects/x/global/images/mine",
+        "target.host_image=projects/acme-1/global/images/mine",
     )
     settled = settle(tpu_v6e(*pins), Catalog.load(), None, at(), answers({}, asked))
     assert asked == [] and settled.plan.boot.resolved

@@ -121,7 +121,7 @@ def workshop(folder: Path, *sets: str) -> Iterator[Workshop]:
     """Everything started; a new stack in a new backend. Stopped and forgotten at the end."""
     path = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     assert shutil.which("pulumi", path=path), "pulumi is not on PATH: run make setup"
-    cloud = LocalGoogleCloud()
+    cloud = LocalGoogleCloud(project="acme-1")
     with cloud, serving(Names()) as names, google_provider(cloud.clock.sleep) as port:
         filled = (f"target.project={cloud.project}", 'access.members=["user:ops@acme.test"]', *sets)
         project = private_copy(ROOT, folder, STACK, cloud.stack_config(), filled)

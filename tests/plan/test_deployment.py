@@ -51,7 +51,7 @@ def test_bad_input_is_exit_2_and_names_the_key(tpu_v6e, setting, says):
 
 def test_a_missing_part_is_named():
     with pytest.raises(BadConfig, match="flexserve:model: missing"):
-        from_stack_text("s", "config: {'flexserve:target': {kind: gce_flex, project: p, zones: [a]}}")
+        from_stack_text("s", "config: {'flexserve:target': {kind: gce_flex, project: acme-1, zones: [us-east5-b]}}")
     with pytest.raises(BadConfig, match="flexserve:target needs a kind"):
         from_values("s", {})
     with pytest.raises(BadConfig, match="not YAML"):
@@ -71,7 +71,10 @@ def test_a_file_that_is_no_text_is_bad_config(tmp_path):
         from_stack_file(tmp_path, "s")
 
 
-@pytest.mark.parametrize("setting", ["secret=hf_abcdefghijkl", "secret.name=[hf_abcdefghijkl]", "target.disk_gb=hf_abcdefghijkl"])
+@pytest.mark.parametrize(
+    "setting",
+    ["secret=hf_abcdefghijkl", "secret.name=[hf_abcdefghijkl]", "target.disk_gb=hf_abcdefghijkl", "window=hf_abcdefghijkl"],
+)
 def test_a_secrets_value_in_a_wrong_place_is_not_printed(tpu_v6e, setting):
     with pytest.raises(BadConfig) as error:
         tpu_v6e(setting)

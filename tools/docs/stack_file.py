@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from collections.abc import Iterator
-from typing import Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -55,9 +58,10 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _type(field: FieldInfo) -> str:
-    text = str(field.annotation).replace("typing.", "")
-    if isinstance(field.annotation, type) and get_origin(field.annotation) is None:
-        text = field.annotation.__name__
+    annotation = _bare(field.annotation)
+    text = str(annotation).replace("typing.", "")
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        text = annotation.__name__
     for module in ("infra.settings.", "infra.targets."):
         while module in text:
             start = text.index(module)
@@ -66,6 +70,16 @@ def _type(field: FieldInfo) -> str:
                 end += text[end:].index(".") + 1
             text = text[:start] + text[end:]
     return "`" + text.replace("|", "or").replace("NoneType", "None") + "`"
+
+
+def _bare(annotation: Any) -> Any:
+    """The type without the checks that hang on it."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _bare(parts[0])
+    if origin in (UnionType, Union):
+        return functools.reduce(operator.or_, map(_bare, parts))
+    return origin[tuple(map(_bare, parts))] if origin in (tuple, dict) else annotation
 
 
 def _short(value: Any) -> str:

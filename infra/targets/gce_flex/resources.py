@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from infra.access import SERVER_PORT, Iap, to_output
+from infra.clouds.google import shapes
 from infra.kept import Choice, Kept, OnChange, Wanted
 from infra.targets.gce_flex.names import Names, label, resource_path
 from startup.spec import BootSpec, SecretRef
@@ -57,6 +58,8 @@ def boot_spec(plan: Plan) -> BootSpec:
     Source of the options: vLLM's TPU documentation; public run of 2026-07-21 (10 GB of shared memory sufficed).
     """
     secret = plan.deployment.common.secret
+    if secret:
+        shapes.require_secret_id(secret.name, "flexserve:secret.name")
     return replace(
         plan.boot,
         docker_options=("--privileged", "--net=host", "-v", "/dev/shm:/dev/shm", "--shm-size", "10gb"),
