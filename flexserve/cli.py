@@ -5,41 +5,32 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-import typer.core
+import click
 
 from flexserve.help import command_help, exit_codes
 from flexserve.output import Output
 from verdict.errors import FlexserveError, Interrupted
 from verdict.exit_codes import ExitCode
 
+Names = tuple[str, ...]
 
-class Group(typer.core.TyperGroup):
-    """Turns a Ctrl-C that no command took into our own error; typer would end without a word."""
 
-    def invoke(self, ctx: Any) -> Any:
+class Group(click.Group):
+    """Lists commands as they stand here; turns a Ctrl-C that no command took into our own error (click would say nothing)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """In the order of a deployment's life, not of the alphabet."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             way_out = "flexserve status -s STACK says what there is"
             raise Interrupted("interrupted before the command was done", way_out=way_out) from stop
-
-
-app = typer.Typer(
-    name="flexserve",
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=exit_codes(ExitCode),
-    help="Puts Gemma 4 on vLLM on scarce accelerators, privately, and takes it away again.",
-)
-secret_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The Hub token in the cloud's secret store.")
-app.add_typer(secret_app, name="secret")
 
 
 def _stacks(incomplete: str) -> list[str]:
@@ -52,78 +43,107 @@ def _stacks(incomplete: str) -> list[str]:
         return []
 
 
-_STACK = typer.Option("--stack", "-s", metavar="STACK", help="The stack: stacks/Pulumi.STACK.yaml.", autocompletion=_stacks)
-Stack = Annotated[str, _STACK]
-MaybeStack = Annotated[str | None, _STACK]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; text and progress go to stderr.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the stack file for this run.")]
-Allow = Annotated[list[str] | None, typer.Option("--allow", metavar="RULE", help="Go past this rule, on your word.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait until it serves, e.g. 45m.")]
+def _complete_stack(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[Any]:
+    return list(_stacks(incomplete))
 
 
-def _version(value: bool) -> None:
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         from importlib.metadata import version
 
-        print(f"flexserve {version('flexserve')}")
-        raise typer.Exit
+        click.echo(f"flexserve {version('flexserve')}")
+        ctx.exit()
 
 
-@app.callback()
-def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
-) -> None:
+def _completion(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        from flexserve import completion
+
+        click.echo(completion.install(app) if param.name == "install_completion" else completion.script(app))
+        ctx.exit()
+
+
+_STACK = ("--stack", "-s")
+_STACK_HELP = "The stack: stacks/Pulumi.STACK.yaml."
+stack = click.option(*_STACK, required=True, metavar="STACK", help=_STACK_HELP, shell_complete=_complete_stack)
+maybe_stack = click.option(*_STACK, metavar="STACK", help=_STACK_HELP, shell_complete=_complete_stack)
+json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; text and progress go to stderr.")
+debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+sets = click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a key of the stack file for this run.")
+allow = click.option("--allow", multiple=True, metavar="RULE", help="Go past this rule, on your word.")
+yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+timeout = click.option("--timeout", default="60m", metavar="TIME", help="How long to wait until it serves, e.g. 45m.")
+secret_name = click.argument("name", help="The secret's name, as in the stack file.")
+
+
+@click.group(
+    name="flexserve",
+    cls=Group,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog=exit_codes(ExitCode),
+    help="Puts Gemma 4 on vLLM on scarce accelerators, privately, and takes it away again.",
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version.")
+@click.option(
+    "--install-completion",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_completion,
+    help="Install completion for the current shell.",
+)
+@click.option(
+    "--show-completion",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_completion,
+    help="Show completion for the current shell, to copy it or customize the installation.",
+)
+def app() -> None:
     """The options before a command."""
 
 
 @app.command(**command_help("plan"))
-def plan(
-    stack: Stack,
-    sets: Sets = None,
-    allow: Allow = None,
-    manifest: Annotated[
-        bool, typer.Option("--manifest", help="Print all that decides the environment, as canonical JSON.")
-    ] = False,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@stack
+@sets
+@allow
+@click.option("--manifest", is_flag=True, help="Print all that decides the environment, as canonical JSON.")
+@json
+@debug
+def plan(stack: str, sets: Names, allow: Names, manifest: bool, as_json: bool) -> int:
     """Fit, flags, price all in, or a refusal. No cloud is asked."""
     from flexserve.commands import plan as command
 
-    return command.run(stack, sets or (), allow or (), Output(json), manifest=manifest)
+    return command.run(stack, sets, allow, Output(as_json), manifest=manifest)
 
 
 @app.command(**command_help("render"))
-def render(
-    stack: Stack,
-    sets: Sets = None,
-    allow: Allow = None,
-    stub: Annotated[bool, typer.Option("--stub", help="Print the stub that the cloud starts instead.")] = False,
-    live: Annotated[bool, typer.Option("--live", help="Take what was resolved at create from the stack's outputs.")] = False,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@stack
+@sets
+@allow
+@click.option("--stub", is_flag=True, help="Print the stub that the cloud starts instead.")
+@click.option("--live", is_flag=True, help="Take what was resolved at create from the stack's outputs.")
+@json
+@debug
+def render(stack: str, sets: Names, allow: Names, stub: bool, live: bool, as_json: bool) -> int:
     """Print the boot script that the machine runs. Asks no cloud."""
     from flexserve.commands import render as command
 
-    return command.run(stack, sets or (), allow or (), Output(json), stub=stub, live=live)
+    return command.run(stack, sets, allow, Output(as_json), stub=stub, live=live)
 
 
 @app.command(**command_help("up"))
-def up(
-    stack: Stack,
-    yes: Yes = False,
-    allow: Allow = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait until a chat completion comes back through the tunnel.")
-    ] = True,
-    timeout: Timeout = "60m",
-    replace: Annotated[bool, typer.Option("--replace", help="Consent to replacing a live machine.")] = False,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@stack
+@yes
+@allow
+@click.option("--wait/--no-wait", default=True, help="Wait until a chat completion comes back through the tunnel.")
+@timeout
+@click.option("--replace", is_flag=True, help="Consent to replacing a live machine.")
+@json
+@debug
+def up(stack: str, yes: bool, allow: Names, wait: bool, timeout: str, replace: bool, as_json: bool) -> int:
     """Create or change the stack, wait until it serves.
 
     A changed setting is applied to the live machine in place; serving means that a chat completion came back through the tunnel
@@ -131,78 +151,71 @@ def up(
     """
     from flexserve.commands import up as command
 
-    return command.run(stack, Output(json), yes=yes, allow=allow or (), wait=wait, timeout=timeout, replace=replace)
+    return command.run(stack, Output(as_json), yes=yes, allow=allow, wait=wait, timeout=timeout, replace=replace)
 
 
 @app.command(**command_help("status"))
-def status(
-    stack: Stack,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it serves.")] = False,
-    timeout: Timeout = "60m",
-    boot: Annotated[bool, typer.Option("--boot", help="Add the boot's timeline.")] = False,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@stack
+@click.option("--wait", is_flag=True, help="Wait until it serves.")
+@timeout
+@click.option("--boot", is_flag=True, help="Add the boot's timeline.")
+@json
+@debug
+def status(stack: str, wait: bool, timeout: str, boot: bool, as_json: bool) -> int:
     """State, phase, time left, money so far.
 
     Times are the cloud's own. An expired or reclaimed deployment exits 8, a failed boot 1, everything else 0.
     """
     from flexserve.commands import status as command
 
-    return command.run(stack, Output(json), wait=wait, timeout=timeout, boot=boot)
+    return command.run(stack, Output(as_json), wait=wait, timeout=timeout, boot=boot)
 
 
 @app.command(**command_help("logs"))
-def logs(
-    stack: Stack,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the machine is gone or Ctrl-C.")] = False,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@stack
+@click.option("--follow", "-f", is_flag=True, help="Go on until the machine is gone or Ctrl-C.")
+@json
+@debug
+def logs(stack: str, follow: bool, as_json: bool) -> int:
     """Boot and server log of the machine."""
     from flexserve.commands import logs as command
 
-    return command.run(stack, Output(json), follow=follow)
+    return command.run(stack, Output(as_json), follow=follow)
 
 
 @app.command(**command_help("tunnel"))
-def tunnel(
-    stack: Stack,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Local port; 0 takes a free one.")] = 8000,
-    exec_: Annotated[str | None, typer.Option("--exec", metavar="CMD", help="Run CMD with OPENAI_BASE_URL set, then end.")] = None,
-    on_stdin: Annotated[
-        bool, typer.Option("--on-stdin", help="One connection over stdin and stdout (for ssh's ProxyCommand).")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Events as JSON, one a line.")] = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@stack
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="PORT", help="Local port; 0 takes a free one.")
+@click.option("--exec", "exec_", metavar="CMD", help="Run CMD with OPENAI_BASE_URL set, then end.")
+@click.option("--on-stdin", is_flag=True, help="One connection over stdin and stdout (for ssh's ProxyCommand).")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON, one a line.")
+@debug
+def tunnel(stack: str, port: int, exec_: str | None, on_stdin: bool, as_json: bool) -> int:
     """Serve the machine's OpenAI-compatible API on localhost."""
     from flexserve.commands import tunnel as command
 
-    return command.run(stack, Output(json), port=port, exec_=exec_, on_stdin=on_stdin)
+    return command.run(stack, Output(as_json), port=port, exec_=exec_, on_stdin=on_stdin)
 
 
 @app.command(**command_help("smoke"))
-def smoke(
-    stack: MaybeStack = None,
-    url: Annotated[str | None, typer.Option("--url", help="A server to ask directly, e.g. http://localhost:8000.")] = None,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@maybe_stack
+@click.option("--url", metavar="URL", help="A server to ask directly, e.g. http://localhost:8000.")
+@json
+@debug
+def smoke(stack: str | None, url: str | None, as_json: bool) -> int:
     """What works: pass, unsupported or fail each."""
     from flexserve.commands import smoke as command
 
-    return command.run(stack, url, Output(json))
+    return command.run(stack, url, Output(as_json))
 
 
 @app.command(**command_help("down"))
-def down(
-    stack: Stack,
-    yes: Yes = False,
-    purge: Annotated[bool, typer.Option("--purge", help="Also delete what is kept on purpose.")] = False,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@stack
+@yes
+@click.option("--purge", is_flag=True, help="Also delete what is kept on purpose.")
+@json
+@debug
+def down(stack: str, yes: bool, purge: bool, as_json: bool) -> int:
     """Delete everything, list what is left, print a receipt.
 
     The cloud is asked afterwards: anything that carries the deployment's id and still bills is deleted by name, and if it stays,
@@ -210,57 +223,59 @@ def down(
     """
     from flexserve.commands import down as command
 
-    return command.run(stack, Output(json), yes=yes, purge=purge)
+    return command.run(stack, Output(as_json), yes=yes, purge=purge)
 
 
-@secret_app.command(**command_help("secret put"))
-def put(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The secret's name, as in the stack file.")],
-    stack: Stack,
-    allow: Allow = None,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@app.command(**command_help("rehearse"))
+@click.argument("stack", required=False, help="The stack to rehearse.", shell_complete=_complete_stack)
+@click.option("--fault", multiple=True, metavar="NAME", help="Break this part; may be repeated.")
+@click.option("--faults", is_flag=True, help="List the faults.")
+@sets
+@json
+@debug
+def rehearse(stack: str | None, fault: Names, faults: bool, sets: Names, as_json: bool) -> int:
+    """The whole life of a stack on this machine, no account."""
+    from flexserve.commands import rehearse as command
+    from flexserve.project import find
+
+    return command.run(find().root, stack, faults=fault, list_faults=faults, sets=sets, json_out=as_json)
+
+
+@app.group("secret", cls=Group, no_args_is_help=True)
+def secret() -> None:
+    """The Hub token in the cloud's secret store."""
+
+
+@secret.command(**command_help("secret put"))
+@secret_name
+@stack
+@allow
+@json
+@debug
+def put(name: str, stack: str, allow: Names, as_json: bool) -> int:
     """Store a value by prompt or stdin.
 
     It is asked for without echo, or read from stdin when that is not a terminal. It is never an argument.
     """
     from flexserve.commands import secret as command
 
-    return command.put(name, stack, Output(json), allow or ())
+    return command.put(name, stack, Output(as_json), allow)
 
 
-@secret_app.command(**command_help("secret check"))
-def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The secret's name, as in the stack file.")],
-    stack: Stack,
-    allow: Allow = None,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
+@secret.command(**command_help("secret check"))
+@secret_name
+@stack
+@allow
+@json
+@debug
+def check(name: str, stack: str, allow: Names, as_json: bool) -> int:
     """Whether it exists, is enabled, can be read by the machine.
 
     The value is never read and never printed.
     """
     from flexserve.commands import secret as command
 
-    return command.check(name, stack, Output(json), allow or ())
-
-
-@app.command(**command_help("rehearse"))
-def rehearse(
-    stack: Annotated[str | None, typer.Argument(metavar="STACK", help="The stack to rehearse.", autocompletion=_stacks)] = None,
-    fault: Annotated[list[str] | None, typer.Option("--fault", metavar="NAME", help="Break this part; may be repeated.")] = None,
-    faults: Annotated[bool, typer.Option("--faults", help="List the faults.")] = False,
-    sets: Sets = None,
-    json: Json = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> int:
-    """The whole life of a stack on this machine, no account."""
-    from flexserve.commands import rehearse as command
-    from flexserve.project import find
-
-    return command.run(find().root, stack, faults=fault or (), list_faults=faults, sets=sets or (), json_out=json)
+    return command.check(name, stack, Output(as_json), allow)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -273,12 +288,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(app(words, prog_name="flexserve", standalone_mode=False) or 0)
     except FlexserveError as error:
         return _failed(error, output, debug)
-    except typer.TyperException as error:
+    except click.ClickException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             output.say(str(error))
             return int(ExitCode.USAGE)
         return _failed(_usage(error), output, debug)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         return _failed(Interrupted("interrupted before the command began"), output, debug)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

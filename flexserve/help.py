@@ -42,7 +42,7 @@ EXITS: dict[str, tuple[ExitCode, ...]] = {
 
 
 class CommandHelp(TypedDict):
-    """The keywords of `typer.Typer.command`."""
+    """The keywords of `click.Group.command`."""
 
     name: str
     epilog: str

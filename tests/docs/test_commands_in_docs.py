@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import typer.main
 
 from flexserve.cli import app
 from rehearsal.faults import FAULTS
@@ -39,11 +38,10 @@ def test_the_pages_show_commands():
 @pytest.mark.parametrize(("page", "command"), SHOWN)
 def test_a_shown_command_is_one(page, command):
     words = shlex.split(command, comments=True)[1:]
-    group = typer.main.get_command(app)
     name = words.pop(0)
     if name.startswith("-"):
         return
-    found = group.commands[name]
+    found = app.commands[name]
     while hasattr(found, "commands") and words:
         found = found.commands[words.pop(0)]
     options = {o for parameter in found.params for o in (*parameter.opts, *getattr(parameter, "secondary_opts", ()))} | {
@@ -62,7 +60,7 @@ def test_a_shown_command_is_one(page, command):
 
 def test_every_command_that_a_message_names_exists():
     """A way out that is no command is none."""
-    known = typer.main.get_command(app).commands
+    known = app.commands
     named = {
         (str(path.relative_to(ROOT)), word)
         for folder in ("catalog", "flexserve", "infra", "startup", "templates", "verdict")

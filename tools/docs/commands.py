@@ -1,11 +1,9 @@
-"""The page of commands, from the typer app itself."""
+"""The page of commands, from the command line itself."""
 
 from __future__ import annotations
 
 import inspect
 from typing import Any
-
-import typer.main
 
 from flexserve.cli import app
 from flexserve.help import EXAMPLES, EXITS, codes_of
@@ -21,7 +19,7 @@ error). They work from the project's root and below. All exit codes: [exit codes
 def commands(group: Any = None, prefix: str = "") -> dict[str, Any]:
     """`secret put` -> its command object, in the order of the help."""
     found: dict[str, Any] = {}
-    top: Any = group or typer.main.get_command(app)
+    top: Any = group or app
     for name, command in top.commands.items():
         if hasattr(command, "commands"):
             found.update(commands(command, f"{prefix}{name} "))
@@ -37,7 +35,7 @@ def page() -> str:
 
 
 def _section(name: str, command: Any) -> str:
-    shared = {"json", "debug"}
+    shared = {"as_json", "debug"}
     rows = [_row(p) for p in command.params if p.name not in shared]
     table = ["| option | what it does | default |", "| --- | --- | --- |", *rows, ""] if rows else []
     codes = "; ".join(f"{int(c)} {c.meaning}" for c in codes_of(name) if c is not ExitCode.DONE)
@@ -50,7 +48,7 @@ def _section(name: str, command: Any) -> str:
 
 def _row(param: Any) -> str:
     option = param.param_type_name == "option"
-    spelled = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts)) if option else f"`{param.metavar}`"
+    spelled = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts)) if option else f"`{param.name.upper()}`"
     default = param.default
     shown = (
         "needed" if param.required else f"`{default}`" if isinstance(default, str | int) and not isinstance(default, bool) else ""
