@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from catalog import rows
 from verdict.errors import BadConfig
@@ -63,6 +63,6 @@ def read(file: str, table: str, shape: type[R], text: str | None = None) -> tupl
     """The rows of one file, each checked against `shape`. `text` replaces the file's (for tests and added catalogs)."""
     content = text if text is not None else files("catalog").joinpath(f"{file}.toml").read_text(encoding="utf-8")
     try:
-        return TypeAdapter(tuple[shape, ...]).validate_python(tomllib.loads(content).get(table, []))  # type: ignore[valid-type]
-    except (ValidationError, tomllib.TOMLDecodeError) as error:
+        return msgspec.convert(tomllib.loads(content).get(table, []), tuple[shape, ...])  # type: ignore[valid-type]
+    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"catalog/{file}.toml does not load", why=str(error)) from error

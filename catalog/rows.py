@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Literal
+import datetime
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, Struct
 
 Evidence = Literal["measured", "documented", "inferred", "claimed"]
 
 
-class Row(BaseModel):
+class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fact: where it comes from, when, and how sure it is."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    source: str = Field(min_length=1)
-    date: date
+    source: Annotated[str, Meta(min_length=1)]
+    date: datetime.date
     evidence: Evidence
 
 
-class Accelerator(Row):
+class Accelerator(Row, frozen=True, kw_only=True):
     """A chip. Memory is what a program sees, in GiB; `kv_sliding_layers`: what a sliding-window layer's cache holds."""
 
     name: str
@@ -33,7 +31,7 @@ class Accelerator(Row):
     kv_sliding_layers: Literal["full", "window"]
 
 
-class MachineType(Row):
+class MachineType(Row, frozen=True, kw_only=True):
     """A machine that a cloud rents out; `accelerators` is the number of chips."""
 
     name: str
@@ -45,7 +43,7 @@ class MachineType(Row):
     disk_types: tuple[str, ...]
 
 
-class DiskType(Row):
+class DiskType(Row, frozen=True, kw_only=True):
     """A kind of boot disk, and how large the cloud makes one, in GB as the cloud counts them."""
 
     name: str
@@ -53,7 +51,7 @@ class DiskType(Row):
     max_gb: int
 
 
-class Provisioning(Row):
+class Provisioning(Row, frozen=True, kw_only=True):
     """A way of asking for a machine, and how long it may run, in seconds."""
 
     name: str
@@ -62,7 +60,7 @@ class Provisioning(Row):
     window_max_s: int
 
 
-class Zone(Row):
+class Zone(Row, frozen=True, kw_only=True):
     """A place where accelerators can be asked for under one provisioning model."""
 
     name: str
@@ -71,7 +69,7 @@ class Zone(Row):
     accelerators: tuple[str, ...]
 
 
-class Price(Row):
+class Price(Row, frozen=True, kw_only=True):
     """US dollars a unit. No regions means everywhere, no provisioning means any."""
 
     item: str
@@ -81,10 +79,8 @@ class Price(Row):
     usd: float
 
 
-class KvLayers(BaseModel):
+class KvLayers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A group of equal layers that own a KV cache; `sliding_window` in tokens, None for full attention."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     count: int
     kv_heads: int
@@ -92,7 +88,7 @@ class KvLayers(BaseModel):
     sliding_window: int | None = None
 
 
-class Model(Row):
+class Model(Row, frozen=True, kw_only=True):
     """A checkpoint. `weights_gb` (10^9 bytes) is the download; `resident_gib` what it takes on the accelerator; None is unknown."""
 
     name: str
@@ -111,7 +107,7 @@ class Model(Row):
     kv_layers: tuple[KvLayers, ...]
 
 
-class Image(Row):
+class Image(Row, frozen=True, kw_only=True):
     """A container image with vLLM in it; sizes in GiB."""
 
     repository: str
@@ -122,7 +118,7 @@ class Image(Row):
     unpacked_gib: float
 
 
-class HostImage(Row):
+class HostImage(Row, frozen=True, kw_only=True):
     """A machine image to boot from; the family is resolved to an image at create and then kept."""
 
     project: str

@@ -44,7 +44,10 @@ def manifest(plan: Plan, root: Path) -> dict[str, object]:
 
 
 def _row(row: Row) -> dict[str, object]:
-    return row.model_dump(mode="json")
+    import msgspec
+
+    facts: dict[str, object] = msgspec.to_builtins(row)
+    return facts
 
 
 def _version(name: str) -> str | None:
