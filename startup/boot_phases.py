@@ -19,20 +19,27 @@ class PhaseRow:
 PHASES: Mapping[str, PhaseRow] = {
     row.name: row
     for row in (
+        PhaseRow("host", "swap, no automatic upgrades, the watcher for a reclaim", (), "it was done in this boot"),
+        PhaseRow("driver", "wait for the accelerator's driver, check that it is the card of the plan", (), "never"),
         PhaseRow("packages", "install Docker, hold its packages, turn automatic upgrades off", (), "it was done before"),
         PhaseRow("docker", "start Docker, wait until it answers", ("packages",), "`docker info` works"),
         PhaseRow("token", "fetch the Hub token from Secret Manager as the machine's own identity", (), "the weights are complete"),
+        PhaseRow("build", "take the kept build of vLLM from the bucket, check and unpack it", ("driver",), "it is unpacked"),
+        PhaseRow("patch", "apply the Turing patch to the build, check it", ("build",), "never"),
         PhaseRow("image", "pull the container image by digest", ("docker",), "the image is there"),
         PhaseRow(
-            "weights", "download the model's files at the pinned revision, check them", ("token",), "the weights are complete"
+            "weights",
+            "download the model's files at the pinned revision, check them",
+            ("token", "driver"),
+            "the weights are complete",
         ),
         PhaseRow(
             "load",
-            "start the server's container, wait until its weights are on the accelerator",
-            ("image", "weights"),
-            "a container of the same configuration serves",
+            "start the server, wait until its weights are on the accelerator",
+            ("image", "host", "patch", "weights"),
+            "a server of the same configuration serves",
         ),
-        PhaseRow("compile", "wait until the server has compiled", ("load",), "a container of the same configuration serves"),
+        PhaseRow("compile", "wait until the server has compiled", ("load",), "a server of the same configuration serves"),
         PhaseRow("serving", "ask for an answer that holds a nonce", ("compile",), "never"),
     )
 }

@@ -13,8 +13,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import templates
-from startup import boot_phases, container
+from startup import boot_phases, container, unit
 from startup.onboard import places
+from startup.onboard.aws import object_url
 from startup.quote import q, quoted_only, shell
 from startup.spec import BootSpec
 from verdict.errors import BadConfig, Refused
@@ -27,19 +28,10 @@ SCRIPT_BYTES = 262_144  # Compute Engine's limit of one metadata value
 STUB_BYTES = 16_384
 END = "# flexserve: end of script"  # the stub runs nothing that lacks this last line
 ONBOARD: tuple[str, ...] = (
-    "__init__",
-    "__main__",
-    "attempt",
-    "boot",
-    "causes",
-    "chat",
-    "curl",
-    "docker",
-    "hub",
-    "places",
-    "process",
+    *("__init__", "__main__", "attempt", "boot", "cause", "causes", "causes_ec2", "chat", "curl"),
+    *("engine", "hub", "places", "process", "redact", "report", "secret", "server"),
 )
-ONBOARD += ("redact", "report", "secret", "server")
+"""The modules of `startup/onboard/` that every script carries; a template names those that it needs besides."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,6 @@ def _environment() -> Environment:
 
 
 def _values(spec: BootSpec) -> Mapping[str, Any]:
-    sources = onboard_sources()
     return {
         "spec": spec,
         "image_reference": spec.image_reference,
@@ -100,17 +91,37 @@ def _values(spec: BootSpec) -> Mapping[str, Any]:
         "rows": boot_phases.PHASES,
         "needs_of": boot_phases.needs_of,
         "places": places,
-        "sources": sources,
-        "sources_hash": hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sources.items()).encode()).hexdigest()[:12],
+        "carried": carried,
+        "unit": unit,
+        "aws_object_url": object_url,
         "end": END,
     }
 
 
-def onboard_sources() -> Mapping[str, str]:
-    """The Python part that the script carries: path on the machine -> text."""
-    folder = files("startup") / "onboard"
-    modules = {f"startup/onboard/{name}.py": (folder / f"{name}.py").read_text(encoding="utf-8") for name in ONBOARD}
-    return {"startup/__init__.py": "", **modules}
+@dataclass(frozen=True)
+class Carried:
+    """The Python part of a script: path on the machine -> text, and a hash over all of it."""
+
+    files: Mapping[str, str]
+    hash: str
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that they lie in."""
+        return tuple(sorted({path.rpartition("/")[0] for path in self.files}))
+
+
+def carried(*more: str) -> Carried:
+    """The modules that every boot needs, and `more` of them: `aws` of `startup/onboard/`, or `startup/turing/patch` in full."""
+    names = sorted({*(f"startup/onboard/{name}" for name in ONBOARD), *(n if "/" in n else f"startup/onboard/{n}" for n in more)})
+    sources = {"startup/__init__.py": ""} | {f"{name}.py": _source(name) for name in names}
+    digest = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sources.items()).encode()).hexdigest()
+    return Carried(sources, digest[:12])
+
+
+def _source(name: str) -> str:
+    package, _, rest = name.partition("/")
+    return (files(package) / f"{rest}.py").read_text(encoding="utf-8")
 
 
 def _checked(text: str, limit: int, what: str) -> bytes:

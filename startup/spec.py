@@ -10,9 +10,13 @@ CONTAINER = "flexserve-vllm"
 STATE_DIR = "/var/lib/flexserve"
 
 PHASE_LIMITS: Mapping[str, int] = {
+    "host": 300,
+    "driver": 300,
     "packages": 600,
     "docker": 300,
     "token": 1800,
+    "build": 1800,
+    "patch": 120,
     "image": 1800,
     "weights": 1800,
     "load": 1200,

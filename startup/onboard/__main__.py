@@ -16,20 +16,36 @@ from startup.onboard import causes
 def main(words: Sequence[str]) -> int:
     """Run one part; the exit status is the phase's."""
     match list(words):
-        case ["boot", script, *steps]:
+        case ["boot", tell, script, *steps]:
             from startup.onboard import boot
 
-            return boot.main(script, steps)
+            return boot.main(tell, script, steps)
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
         case ["attempt", phase, *command] if command:
             from startup.onboard.attempt import attempt
 
             attempt(phase, command)
-        case ["token", project, secret]:
+        case ["token", "google-secret-manager", project, secret]:
             from startup.onboard import secret as secrets
 
             secrets.fetch(project, secret)
+        case ["token", "aws-secrets-manager", region, secret]:
+            from startup.onboard import secret_aws
+
+            secret_aws.fetch(region, secret)
+        case ["driver", gpu, capability]:
+            from startup.onboard import driver
+
+            driver.check(gpu, capability)
+        case ["build", region, bucket, folder, capability, place]:
+            from startup.onboard import build
+
+            build.take(build.Kept(region, bucket, folder, capability), Path(place))
+        case ["reclaim"]:
+            from startup.onboard import reclaim
+
+            reclaim.watch()
         case ["weights", model, revision, secret, folder]:
             from startup.onboard import hub, places
 
@@ -37,10 +53,11 @@ def main(words: Sequence[str]) -> int:
                 hub.download(hub.Source(model, revision, secret), Path(folder))
             finally:
                 places.HUB_HEADER.unlink(missing_ok=True)
-        case ["server", phase, config, port, kind, starting_s, *run]:
+        case ["server", phase, engine, config, port, kind, starting_s, *run]:
             from startup.onboard import server
+            from startup.onboard.engine import named
 
-            wanted = server.Wanted(config, int(port), kind == "chat", int(starting_s), run)
+            wanted = server.Wanted(config, int(port), kind == "chat", int(starting_s), run, named(engine))
             return {"load": server.load, "compile": server.compile_, "serving": server.serving}[phase](wanted)
         case _:
             print(f"not a part of the boot: {' '.join(words)}", file=sys.stderr)

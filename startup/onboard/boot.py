@@ -18,10 +18,12 @@ from pathlib import Path
 
 from startup.onboard import causes, places, process
 from startup.onboard.redact import Redactor
-from startup.onboard.report import Report
+from startup.onboard.report import Report, tell_guest_attributes, tell_nobody
 
 TAIL_CHARACTERS = 2400
 STOPPED = 143
+SECRET_FILES = (places.HUB_HEADER, places.IDENTITY_HEADER, places.AWS_SESSION, places.AWS_CURL)
+TELLS = {"guest-attributes": tell_guest_attributes, "nobody": tell_nobody}  # EC2 has no such channel: SSM reads the files
 HEARTBEAT = 60.0  # seconds: the state's `updated_at` is never older while the boot lives
 
 
@@ -225,10 +227,10 @@ def cause_of(step: Step, ended: process.Ended, noted: str) -> str:
     return f"{causes.say('failed', status=ended.status)} ({causes.last_words(ended.tail)})"
 
 
-def main(script: str, words: Sequence[str]) -> int:
-    """Run the phases that the script declares, and leave no token behind."""
-    redact = Redactor((places.HUB_HEADER, places.IDENTITY_HEADER))
-    report = Report(places.STATE)
+def main(tell: str, script: str, words: Sequence[str]) -> int:
+    """Run the phases that the script declares, and leave no token behind. `tell`: who hears of it besides the disk."""
+    redact = Redactor(SECRET_FILES)
+    report = Report(places.STATE, TELLS[tell])
     if swept := process.sweep():
         report.line(f"flexserve: ended {swept} processes of a boot that was cut off", loud=True)
     _forget()
@@ -251,5 +253,5 @@ def _disks() -> list[str]:
 
 
 def _forget() -> None:
-    for header in (places.HUB_HEADER, places.IDENTITY_HEADER):
+    for header in SECRET_FILES:
         header.unlink(missing_ok=True)

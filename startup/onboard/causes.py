@@ -9,23 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from startup.onboard import causes_ec2
+from startup.onboard.cause import Cause
 
 SERVER = ("load", "compile", "serving")
 HUB = ("weights",)
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One reason. `retry`: it may pass by itself, so the phase goes on until its limit; `phases` empty: any phase."""
-
-    id: str
-    about: str
-    way_out: str
-    pattern: str = ""
-    phases: tuple[str, ...] = ()
-    retry: bool = False
 
 
 ROWS: tuple[Cause, ...] = (
@@ -295,11 +285,12 @@ ROWS: tuple[Cause, ...] = (
         "the weights or the settings are broken: check dtype, kv_cache_dtype and the checkpoint",
         phases=("serving",),
     ),
+    *causes_ec2.ROWS,
     # any
     Cause(
         "time-limit",
         "it took longer than its limit of {limit} s",
-        "see the log; `google_metadata_script_runner startup` runs the boot again",
+        "see the log; `flexserve up` runs the boot again",
     ),
     Cause("failed", "it ended with status {status}", "see the log"),
 )

@@ -5,34 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from startup.onboard import causes
+from startup.onboard.engine import Server
 from startup.onboard.places import CONTAINER, LABEL
 
 STOP_GRACE = 60  # seconds: an engine that is killed earlier leaves the accelerator busy
 
 
-@dataclass(frozen=True)
-class Container:
-    """What the engine says of it. `started_at` is the engine's own text (RFC 3339)."""
-
-    id: str
-    config: str
-    status: str
-    restarts: int
-    started_at: str
-    exit_code: int
-    oom: bool
-
-    @property
-    def running(self) -> bool:
-        """It runs; not: it serves."""
-        return self.status == "running"
-
-
-def inspect() -> Container | None:
+def inspect() -> Server | None:
     """The container, or None when there is none. Raises `Failed` when the engine does not answer."""
     done = _docker("inspect", "--type", "container", CONTAINER)
     if done.returncode != 0:
@@ -41,7 +23,7 @@ def inspect() -> Container | None:
         raise causes.Failed(f"{causes.say('docker-down')} ({causes.last_words(done.stderr.splitlines())})")
     about: dict[str, Any] = json.loads(done.stdout)[0]
     state = about.get("State", {})
-    return Container(
+    return Server(
         id=str(about.get("Id", "")),
         config=str((about.get("Config", {}).get("Labels") or {}).get(LABEL, "")),
         status=str(state.get("Status", "")),
@@ -73,6 +55,11 @@ def run(words: Sequence[str]) -> None:
         raise causes.Failed(
             found[1] if found else causes.say("container-refused", detail=causes.last_words(done.stderr.splitlines()))
         )
+
+
+def log(since: str) -> Log:
+    """Its output from a time stamp on; empty: all."""
+    return Log(since)
 
 
 class Log:

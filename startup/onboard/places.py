@@ -12,10 +12,15 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 HUB_HEADER = RUN / "hub.header"
 IDENTITY_HEADER = RUN / "identity.header"
+AWS_SESSION = RUN / "imds.header"
+AWS_CURL = RUN / "aws.curl"
 SERVER = RUN / "server.json"
 PID = RUN / "boot.pid"
+SERVER_PORT = 8000
 
 METADATA = "http://metadata.google.internal/computeMetadata/v1"
+IMDS = "http://169.254.169.254/latest"
+BUILDS = Path("/opt/flexserve/builds")
 NAMESPACE = "flexserve"
 CONTAINER = "flexserve-vllm"
 LABEL = "flexserve.config"

@@ -27,6 +27,11 @@ def tell_guest_attributes(key: str, text: str) -> bool:
     return answer.status in (200, 204)
 
 
+def tell_nobody(_key: str, _text: str) -> bool:
+    """The documents on the disk are all there is."""
+    return True
+
+
 class Report:
     """Writes documents and lines. Safe to call from several threads."""
 

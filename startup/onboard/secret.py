@@ -10,6 +10,7 @@ import base64
 import binascii
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from startup.onboard import causes, places
@@ -79,9 +80,15 @@ def value_of(answer: Answer, facts: dict[str, str]) -> str:
     payload = answer.document().get("payload")
     data = payload.get("data", "") if isinstance(payload, dict) else ""
     try:
-        value = base64.b64decode(str(data), validate=True).decode("utf-8").strip()
+        value = base64.b64decode(str(data), validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         raise causes.Failed(causes.say("secret-malformed", **facts)) from None
+    return checked(value, facts)
+
+
+def checked(text: str, facts: Mapping[str, str]) -> str:
+    """The token without white space around it. Raises `Failed` by the secret's name when it is none."""
+    value = text.strip()
     if not value:
         raise causes.Failed(causes.say("secret-empty", **facts))
     if not _TOKEN.fullmatch(value):

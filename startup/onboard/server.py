@@ -1,7 +1,8 @@
-"""From image and weights to an answer: exactly one container, watched through load and compile until it serves.
+"""From weights to an answer: exactly one server, watched through load and compile until it serves.
 
-A container of the same configuration is left alone while it serves or still starts; another, a stopped one, one that served
-and answers no more, or one that has been starting for longer than the phases allow is replaced.
+What runs it is an `Engine`: a container of Docker's, or a unit of systemd's. A server of the same configuration is left alone
+while it serves or still starts; another, a stopped one, one that served and answers no more, or one that has been starting for
+longer than the phases allow is replaced.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from startup.onboard import causes, chat, docker, places
+from startup.onboard import causes, chat, places
 from startup.onboard.attempt import sleep
+from startup.onboard.engine import Engine, Server, named
 
 LOADED = re.compile(
     r"Loading weights took|Model loading took|checkpoint shards: 100%|KV cache size: [\d,]+ tokens|(?:[Ww]eights|[Mm]odel) loaded"
@@ -30,17 +32,18 @@ POLL, LONG_POLL, PATIENCE = 0.3, 2.0, 20  # seconds, seconds, polls before the l
 
 @dataclass(frozen=True)
 class Wanted:
-    """The container that the script asks for. `starting_s`: how long a start may take."""
+    """The server that the script asks for. `starting_s`: how long a start may take."""
 
     config: str
     port: int
     chat: bool
     starting_s: int
     run: Sequence[str] = ()
+    engine: Engine = field(default_factory=lambda: named("docker"))
 
 
 class Watch:
-    """One phase's view of the container: its new lines, its crashes."""
+    """One phase's view of the server: its new lines, its crashes."""
 
     def __init__(self, wanted: Wanted, phase: str) -> None:
         self._wanted = wanted
@@ -48,7 +51,7 @@ class Watch:
         self._memory = remembered()
         self._tail: deque[str] = deque(maxlen=200)
         self._polls = 0
-        self._log = docker.Log(str(self._memory.get("since", "")))
+        self._log = self._wanted.engine.log(str(self._memory.get("since", "")))
 
     def until(self, pattern: re.Pattern[str]) -> str:
         """Wait for the log line, or for `/health`: what ended the wait. Raises `Failed` when the server cannot come up."""
@@ -62,10 +65,10 @@ class Watch:
 
     def look(self) -> list[str]:
         """New lines, shown; a crash is judged. Raises `Failed`."""
-        before = docker.inspect()
+        before = self._wanted.engine.inspect()
         lines = self._show(self._log.lines())
         if before is None:
-            raise causes.Failed(causes.say("crash-loop", times=1, detail="the container was removed by somebody else"))
+            raise causes.Failed(causes.say("crash-loop", times=1, detail="the server was removed by somebody else"))
         restarts = self._memory.get("restarts", 0)
         if not before.running or before.restarts > restarts:
             self._crashed(before)
@@ -87,32 +90,32 @@ class Watch:
         self._polls += 1
         sleep(POLL if self._polls < PATIENCE else LONG_POLL)
 
-    def _crashed(self, container: docker.Container) -> None:
-        crashes = max(container.restarts - int(self._memory.get("first", 0)), 1 if not container.running else 0)
-        self._remember(restarts=container.restarts)
+    def _crashed(self, server: Server) -> None:
+        crashes = max(server.restarts - int(self._memory.get("first", 0)), 1 if not server.running else 0)
+        self._remember(restarts=server.restarts)
         found = causes.find(self._tail, self._phase)
         if found and found[0].id == "accelerator-busy" and not self._memory.get("busy"):
-            print("the accelerator is still held: stopping the container, starting it once more", flush=True)
+            print("the accelerator is still held: stopping the server, starting it once more", flush=True)
             self._remember(busy=True)
-            docker.remove()
+            self._wanted.engine.remove()
             sleep(5)
             start(self._wanted, busy=True)
             self._memory = remembered()
             self._tail.clear()
-            self._log = docker.Log("")
+            self._log = self._wanted.engine.log("")
             return
-        if container.oom and found is None:
+        if server.oom and found is None:
             text = causes.say("host-out-of-memory")
         elif found:
             text = found[1]
         elif self._phase == "serving" and self._memory.get("asked"):
             text = causes.say("chat-crash", detail=causes.last_words(list(self._tail)))
-        elif crashes >= CRASHES or container.status in ("exited", "dead", "created"):
+        elif crashes >= CRASHES or server.status in ("exited", "dead", "created"):
             text = causes.say("crash-loop", times=crashes, detail=causes.last_words(list(self._tail)))
         else:
             causes.note(causes.say("crash-loop", times=crashes, detail=causes.last_words(list(self._tail))))
             return
-        docker.stop()  # it would go on for ever
+        self._wanted.engine.stop()  # it would go on for ever
         raise causes.Failed(text)
 
     def asked(self) -> None:
@@ -126,22 +129,22 @@ class Watch:
 
 def load(wanted: Wanted) -> int:
     """Phase `load`. Returns an exit status: `SKIPPED` when there was nothing to do."""
-    container = docker.inspect()
-    if container is not None and container.running and container.config == wanted.config:
+    server = wanted.engine.inspect()
+    if server is not None and server.running and server.config == wanted.config:
         verdict = chat.probe(wanted.port, chat=wanted.chat, seconds=30)
         if verdict.kind == "answered":
-            adopt(container, healthy=True)
-            print("a container of this configuration serves: left alone", flush=True)
+            adopt(server, healthy=True)
+            print("a server of this configuration serves: left alone", flush=True)
             return places.SKIPPED
-        if still_starting(container, wanted):
-            print("a container of this configuration is starting: waiting for it", flush=True)
-            adopt(container, healthy=False)
+        if still_starting(server, wanted):
+            print("a server of this configuration is starting: waiting for it", flush=True)
+            adopt(server, healthy=False)
             print(Watch(wanted, "load").until(LOADED), flush=True)
             return 0
-        print(f"the container does not serve any more ({verdict.detail}): replacing it", flush=True)
-    elif container is not None:
-        print(f"replacing a container that is {container.status}, configuration {container.config or 'unknown'}", flush=True)
-    docker.remove()
+        print(f"the server does not answer any more ({verdict.detail}): replacing it", flush=True)
+    elif server is not None:
+        print(f"replacing a server that is {server.status}, configuration {server.config or 'unknown'}", flush=True)
+    wanted.engine.remove()
     start(wanted)
     print(Watch(wanted, "load").until(LOADED), flush=True)
     return 0
@@ -167,9 +170,9 @@ def serving(wanted: Wanted) -> int:
         watch.look()
         if verdict.kind == "answered":
             print(f"asked for {verdict.detail}, and got it", flush=True)
-            container = docker.inspect()
-            if container is not None:
-                served(container)
+            server = wanted.engine.inspect()
+            if server is not None:
+                served(server)
             return 0
         wrong += verdict.kind == "wrong"
         refused += verdict.kind == "refused"
@@ -181,12 +184,12 @@ def serving(wanted: Wanted) -> int:
         watch.pause()
 
 
-def still_starting(container: docker.Container, wanted: Wanted) -> bool:
-    """Whether a container that does not answer yet may: it has not served since its start, and its time is not up."""
+def still_starting(server: Server, wanted: Wanted) -> bool:
+    """Whether a server that does not answer yet may: it has not served since its start, and its time is not up."""
     last = remembered_served()
-    if last == {"id": container.id, "started_at": container.started_at}:
+    if last == {"id": server.id, "started_at": server.started_at}:
         return False
-    return age(container.started_at) < wanted.starting_s
+    return age(server.started_at) < wanted.starting_s
 
 
 def age(started_at: str) -> float:
@@ -201,39 +204,39 @@ def age(started_at: str) -> float:
 
 
 def start(wanted: Wanted, *, busy: bool = False) -> None:
-    """A new container, and what the phases after this one must know of it."""
-    docker.run(wanted.run)
-    container = docker.inspect()
-    if container is not None:
-        places.SERVER.write_text(json.dumps({"id": container.id, "restarts": 0, "first": 0, "busy": busy}), encoding="utf-8")
+    """A new server, and what the phases after this one must know of it."""
+    wanted.engine.run(wanted.run)
+    server = wanted.engine.inspect()
+    if server is not None:
+        places.SERVER.write_text(json.dumps({"id": server.id, "restarts": 0, "first": 0, "busy": busy}), encoding="utf-8")
 
 
-def adopt(container: docker.Container, *, healthy: bool) -> None:
-    """Go on with a container that an earlier run started."""
+def adopt(server: Server, *, healthy: bool) -> None:
+    """Go on with a server that an earlier run started."""
     facts = {
-        "id": container.id,
-        "restarts": container.restarts,
-        "first": container.restarts,
-        "since": container.started_at,
+        "id": server.id,
+        "restarts": server.restarts,
+        "first": server.restarts,
+        "since": server.started_at,
         "healthy": healthy,
     }
     places.SERVER.write_text(json.dumps(facts), encoding="utf-8")
 
 
-def served(container: docker.Container) -> None:
-    """Keep that this start of the container has served."""
-    facts = {"id": container.id, "started_at": container.started_at}
+def served(server: Server) -> None:
+    """Keep that this start of the server has served."""
+    facts = {"id": server.id, "started_at": server.started_at}
     with suppress(OSError):  # a full disk does not undo an answer
         (places.STATE / "served").write_text(json.dumps(facts), encoding="utf-8")
 
 
 def remembered() -> dict[str, Any]:
-    """What the phases of this run know of the container."""
+    """What the phases of this run know of the server."""
     return _read(places.SERVER)
 
 
 def remembered_served() -> Mapping[str, Any]:
-    """Which start of which container served last."""
+    """Which start of which server served last."""
     return _read(places.STATE / "served")
 
 

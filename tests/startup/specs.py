@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from startup.spec import BootSpec, SecretRef
+from startup.spec import BootSpec, Ec2Boot, SecretRef
 
 PLAIN = BootSpec(
     template="gce_flex",
@@ -35,4 +35,39 @@ AWKWARD = replace(
     environment={"VLLM_LOGGING_PREFIX": "a && b 'c'", "VLLM_CACHE_ROOT": "/x y"},
 )
 
-ALL = {"plain": PLAIN, "anonymous": ANONYMOUS, "text-only": TEXT_ONLY, "base": BASE, "unresolved": UNRESOLVED, "awkward": AWKWARD}
+SPOT = BootSpec(
+    template="ec2_spot",
+    stack="g5g-spot",
+    deployment_id="k3j9x2",
+    image="",
+    image_tag=None,
+    image_digest=None,
+    model="google/gemma-4-E2B-it",
+    model_revision="89abcdef01" * 4,
+    vllm_options=(
+        *("--served-model-name", "google/gemma-4-E2B-it", "--port", "8000", "--dtype", "float16", "--max-model-len", "16384"),
+        *("--attention-backend", "TRITON_ATTN"),
+    ),
+    secret=SecretRef("aws-secrets-manager", "us-east-1", "hf-token"),
+    min_free_gb=40,
+    ec2=Ec2Boot(
+        region="us-east-1",
+        bucket="fs-k3j9x2",
+        script_key="k3j9x2/script",
+        builds_prefix="builds/",
+        build_key="0123456789ab-torch2.12.0-cu132-sm75-py312-patch1",
+        deadline=1_796_000_000,
+        swap_gb=16,
+    ),
+)
+SPOT_ANONYMOUS = replace(SPOT, secret=None)
+
+ALL = {
+    "plain": PLAIN,
+    "anonymous": ANONYMOUS,
+    "text-only": TEXT_ONLY,
+    "base": BASE,
+    "unresolved": UNRESOLVED,
+    "awkward": AWKWARD,
+    "spot": SPOT,
+}

@@ -13,7 +13,7 @@ from startup import boot_phases, container, phases, spec
 from startup.onboard import causes, chat, hub, places, process, secret, server
 from startup.onboard.boot import Boot, Step, cause_of
 from startup.onboard.curl import Answer, _split
-from startup.onboard.docker import Container
+from startup.onboard.engine import Server
 from startup.onboard.redact import Redactor
 from startup.onboard.report import Report
 from tests.startup.specs import AWKWARD, PLAIN
@@ -214,9 +214,9 @@ def test_how_long_a_container_may_start(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(places, "STATE", tmp_path)
     wanted = server.Wanted("c", 8000, True, 3600)
 
-    def since(seconds: float) -> Container:
+    def since(seconds: float) -> Server:
         at = time.strftime("%Y-%m-%dT%H:%M:%S.123456789Z", time.gmtime(time.time() - seconds))
-        return Container("id1", "c", "running", 0, at, 0, False)
+        return Server("id1", "c", "running", 0, at, 0, False)
 
     fresh = since(100)
     assert server.still_starting(fresh, wanted) and not server.still_starting(since(4000), wanted)

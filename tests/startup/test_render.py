@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from startup.quote import quoted_only
-from startup.render import END, ONBOARD, SCRIPT_BYTES, STUB_BYTES, _environment, onboard_sources, render
-from tests.startup.specs import ALL, AWKWARD, PLAIN, UNRESOLVED
+from startup.render import END, ONBOARD, SCRIPT_BYTES, STUB_BYTES, _environment, render
+from tests.startup.specs import ALL, AWKWARD, PLAIN, SPOT, UNRESOLVED
 from verdict.errors import BadConfig, Refused
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,14 @@ def test_form(spec, tmp_path):
 
 
 def test_stub_is_the_same_for_every_deployment():
-    assert len({render(spec).stub for spec in ALL.values()}) == 1
+    assert len({render(spec).stub for spec in ALL.values() if spec.template == "gce_flex"}) == 1
+
+
+def test_a_spot_machines_stub_changes_with_nothing_that_may_change_while_it_lives():
+    changed = replace(
+        SPOT, vllm_options=("--max-model-len", "9"), environment={"VLLM_X": "1"}, model_revision="0" * 40, secret=None
+    )
+    assert render(changed).stub == render(SPOT).stub and render(changed).script != render(SPOT).script
 
 
 def test_same_bytes_from_other_processes(tmp_path):
@@ -121,24 +129,57 @@ def test_carriage_returns_of_a_checkout_do_not_reach_the_script(tmp_path):
     assert environment.get_template("t").render(x="1") == "#!/bin/bash\necho 1\n"
 
 
-def test_the_script_carries_every_module_that_it_runs():
-    assert set(ONBOARD) == {path.stem for path in (ROOT / "startup" / "onboard").glob("*.py")}
-    script = render(PLAIN).script.decode()
-    for text in onboard_sources().values():
-        assert text in script and "FLEXSERVE_FILE" not in text
+def carried_by(spec):
+    """Path -> text of the Python in a rendered script."""
+    parts = re.findall(r"  put (\S+) <<'FLEXSERVE_FILE'\n(.*?)FLEXSERVE_FILE\n", render(spec).script.decode(), re.DOTALL)
+    assert parts
+    return dict(parts)
 
 
-def test_carried_python_is_what_the_oldest_host_image_reads():
+NOT_ON_A_MACHINE = {"catalog.loader", "startup.turing.fetch", "startup.turing.prove"}  # imported by `prove` alone
+KINDS = pytest.mark.parametrize("spec", [PLAIN, SPOT], ids=lambda spec: spec.template)
+
+
+@KINDS
+def test_the_script_carries_every_module_that_it_runs(spec):
+    carried = carried_by(spec)
+    assert {f"startup/onboard/{name}.py" for name in ONBOARD} <= set(carried)
+    for path, text in carried.items():
+        assert text == ("" if path == "startup/__init__.py" else (ROOT / path).read_text())
+    elsewhere = set(carried_by(PLAIN)) | set(carried_by(SPOT))
+    for name, module in imports(carried):
+        if module.partition(".")[0] in ("startup", "verdict", "catalog") and module not in NOT_ON_A_MACHINE:
+            known = elsewhere if name.endswith("onboard/__main__.py") else set(carried)  # the one that has parts for both
+            path = module.replace(".", "/")
+            assert {f"{path}.py", f"{path}/__init__.py"} & known, (name, module)
+
+
+def test_every_module_of_the_boot_is_carried_by_some_script():
+    everywhere = set(carried_by(PLAIN)) | set(carried_by(SPOT))
+    assert {f"startup/onboard/{path.name}" for path in (ROOT / "startup" / "onboard").glob("*.py")} <= everywhere
+
+
+@KINDS
+def test_carried_python_is_what_the_oldest_host_image_reads(spec):
+    for name, module in imports(carried_by(spec)):
+        top = module.partition(".")[0]
+        ours = module.startswith(("startup.onboard", "startup.turing", "verdict")) or module in NOT_ON_A_MACHINE
+        assert top in sys.stdlib_module_names or ours, (name, module)
+
+
+def imports(carried):
+    """(file, module) of every import; `from package import module` gives the module."""
     import ast
 
-    for name, text in onboard_sources().items():
-        tree = ast.parse(text, name, feature_version=(3, 10))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom | ast.Import):
-                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-                for module in names:
-                    top = module.partition(".")[0]
-                    assert top in sys.stdlib_module_names or module.startswith("startup.onboard"), (name, module)
+    for name, text in carried.items():
+        for node in ast.walk(ast.parse(text, name, feature_version=(3, 10))):
+            if isinstance(node, ast.Import):
+                yield from ((name, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = node.module or ""
+                inner = [f"{base}.{alias.name}" for alias in node.names]
+                modules = [m for m in inner if (ROOT / f"{m.replace('.', '/')}.py").exists()]
+                yield from ((name, module) for module in modules or [base])
 
 
 def test_rendering_needs_no_sdk():

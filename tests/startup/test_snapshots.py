@@ -14,6 +14,8 @@ FOLDER = Path(__file__).parent / "snapshots"
 FILES = {
     "plain.stub.sh": lambda: render(specs.PLAIN).stub,
     "plain.sh": lambda: render(specs.PLAIN).script,
+    "spot.stub.sh": lambda: render(specs.SPOT).stub,
+    "spot.sh": lambda: render(specs.SPOT).script,
 }
 
 

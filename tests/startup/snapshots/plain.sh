@@ -57,7 +57,7 @@ done_token() {
   [ -e "$MODEL_DIR/.complete" ]
 }
 phase_token() {
-  onboard token your-project hf-token
+  onboard token google-secret-manager your-project hf-token
 }
 # pull the container image by digest
 done_image() {
@@ -73,7 +73,7 @@ done_weights() {
 phase_weights() {
   onboard weights google/gemma-4-E2B-it 89abcdef0189abcdef0189abcdef0189abcdef01 hf-token "$MODEL_DIR"
 }
-# What the container is started with; the label holds a hash of all the rest.
+# What the server is started with. A hash of it tells whether a running one is the wanted one.
 # shellcheck disable=SC2016 # every word is meant as it is written
 readonly SERVER=(
   docker
@@ -129,10 +129,10 @@ readonly SERVER=(
 )
 
 server() {
-  onboard server "$1" 0cd467642a221c53cf7e41815a4548be 8000 chat 3600 "${SERVER[@]}"
+  onboard server "$1" docker 0cd467642a221c53cf7e41815a4548be 8000 chat 3600 "${SERVER[@]}"
 }
 
-# start the server's container, wait until its weights are on the accelerator
+# start the server, wait until its weights are on the accelerator
 done_load() {
   false
 }
@@ -165,7 +165,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/47581ca240de # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/280dba68a806 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -176,7 +176,7 @@ put() {
 }
 
 unpack() {
-  mkdir -p "$LIB/startup/onboard"
+  mkdir -p "$LIB"/startup "$LIB"/startup/onboard
   put startup/__init__.py <<'FLEXSERVE_FILE'
 FLEXSERVE_FILE
   put startup/onboard/__init__.py <<'FLEXSERVE_FILE'
@@ -205,20 +205,36 @@ from startup.onboard import causes
 def main(words: Sequence[str]) -> int:
     """Run one part; the exit status is the phase's."""
     match list(words):
-        case ["boot", script, *steps]:
+        case ["boot", tell, script, *steps]:
             from startup.onboard import boot
 
-            return boot.main(script, steps)
+            return boot.main(tell, script, steps)
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
         case ["attempt", phase, *command] if command:
             from startup.onboard.attempt import attempt
 
             attempt(phase, command)
-        case ["token", project, secret]:
+        case ["token", "google-secret-manager", project, secret]:
             from startup.onboard import secret as secrets
 
             secrets.fetch(project, secret)
+        case ["token", "aws-secrets-manager", region, secret]:
+            from startup.onboard import secret_aws
+
+            secret_aws.fetch(region, secret)
+        case ["driver", gpu, capability]:
+            from startup.onboard import driver
+
+            driver.check(gpu, capability)
+        case ["build", region, bucket, folder, capability, place]:
+            from startup.onboard import build
+
+            build.take(build.Kept(region, bucket, folder, capability), Path(place))
+        case ["reclaim"]:
+            from startup.onboard import reclaim
+
+            reclaim.watch()
         case ["weights", model, revision, secret, folder]:
             from startup.onboard import hub, places
 
@@ -226,10 +242,11 @@ def main(words: Sequence[str]) -> int:
                 hub.download(hub.Source(model, revision, secret), Path(folder))
             finally:
                 places.HUB_HEADER.unlink(missing_ok=True)
-        case ["server", phase, config, port, kind, starting_s, *run]:
+        case ["server", phase, engine, config, port, kind, starting_s, *run]:
             from startup.onboard import server
+            from startup.onboard.engine import named
 
-            wanted = server.Wanted(config, int(port), kind == "chat", int(starting_s), run)
+            wanted = server.Wanted(config, int(port), kind == "chat", int(starting_s), run, named(engine))
             return {"load": server.load, "compile": server.compile_, "serving": server.serving}[phase](wanted)
         case _:
             print(f"not a part of the boot: {' '.join(words)}", file=sys.stderr)
@@ -323,10 +340,12 @@ from pathlib import Path
 
 from startup.onboard import causes, places, process
 from startup.onboard.redact import Redactor
-from startup.onboard.report import Report
+from startup.onboard.report import Report, tell_guest_attributes, tell_nobody
 
 TAIL_CHARACTERS = 2400
 STOPPED = 143
+SECRET_FILES = (places.HUB_HEADER, places.IDENTITY_HEADER, places.AWS_SESSION, places.AWS_CURL)
+TELLS = {"guest-attributes": tell_guest_attributes, "nobody": tell_nobody}  # EC2 has no such channel: SSM reads the files
 HEARTBEAT = 60.0  # seconds: the state's `updated_at` is never older while the boot lives
 
 
@@ -530,10 +549,10 @@ def cause_of(step: Step, ended: process.Ended, noted: str) -> str:
     return f"{causes.say('failed', status=ended.status)} ({causes.last_words(ended.tail)})"
 
 
-def main(script: str, words: Sequence[str]) -> int:
-    """Run the phases that the script declares, and leave no token behind."""
-    redact = Redactor((places.HUB_HEADER, places.IDENTITY_HEADER))
-    report = Report(places.STATE)
+def main(tell: str, script: str, words: Sequence[str]) -> int:
+    """Run the phases that the script declares, and leave no token behind. `tell`: who hears of it besides the disk."""
+    redact = Redactor(SECRET_FILES)
+    report = Report(places.STATE, TELLS[tell])
     if swept := process.sweep():
         report.line(f"flexserve: ended {swept} processes of a boot that was cut off", loud=True)
     _forget()
@@ -556,8 +575,27 @@ def _disks() -> list[str]:
 
 
 def _forget() -> None:
-    for header in (places.HUB_HEADER, places.IDENTITY_HEADER):
+    for header in SECRET_FILES:
         header.unlink(missing_ok=True)
+FLEXSERVE_FILE
+  put startup/onboard/cause.py <<'FLEXSERVE_FILE'
+"""The shape of a reason why a phase failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One reason. `retry`: it may pass by itself, so the phase goes on until its limit; `phases` empty: any phase."""
+
+    id: str
+    about: str
+    way_out: str
+    pattern: str = ""
+    phases: tuple[str, ...] = ()
+    retry: bool = False
 FLEXSERVE_FILE
   put startup/onboard/causes.py <<'FLEXSERVE_FILE'
 """Why a phase failed: rows with a name, a sentence and a way out. The boot, its log search and the docs read the same rows.
@@ -571,23 +609,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from startup.onboard import causes_ec2
+from startup.onboard.cause import Cause
 
 SERVER = ("load", "compile", "serving")
 HUB = ("weights",)
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One reason. `retry`: it may pass by itself, so the phase goes on until its limit; `phases` empty: any phase."""
-
-    id: str
-    about: str
-    way_out: str
-    pattern: str = ""
-    phases: tuple[str, ...] = ()
-    retry: bool = False
 
 
 ROWS: tuple[Cause, ...] = (
@@ -857,11 +885,12 @@ ROWS: tuple[Cause, ...] = (
         "the weights or the settings are broken: check dtype, kv_cache_dtype and the checkpoint",
         phases=("serving",),
     ),
+    *causes_ec2.ROWS,
     # any
     Cause(
         "time-limit",
         "it took longer than its limit of {limit} s",
-        "see the log; `google_metadata_script_runner startup` runs the boot again",
+        "see the log; `flexserve up` runs the boot again",
     ),
     Cause("failed", "it ended with status {status}", "see the log"),
 )
@@ -918,6 +947,90 @@ def last_words(lines: Sequence[str]) -> str:
     wordy = [line.strip() for line in lines if line.strip()]
     errors = [line for line in wordy if re.search(r"\b\w*(?:Error|Exception|error|fatal)\b", line)]
     return (errors or wordy or ["no output"])[-1][-200:]
+FLEXSERVE_FILE
+  put startup/onboard/causes_ec2.py <<'FLEXSERVE_FILE'
+"""Why a phase failed that only a boot on EC2 has, or fails in a way of its own."""
+
+from __future__ import annotations
+
+from startup.onboard.cause import Cause
+
+TOKEN = ("token",)
+BUILD = ("build",)
+
+ROWS: tuple[Cause, ...] = (
+    # host
+    Cause(
+        "swap-refused",
+        "the system takes no swap ({detail})",
+        "take a larger machine type: target.machine_type",
+        r"(?P<detail>(?:swapon|mkswap|fallocate): .*(?:failed|cannot|denied|not permitted|No space).*)",
+        ("host",),
+    ),
+    # driver
+    Cause(
+        "no-driver",
+        "the host image has no NVIDIA driver",
+        "take a deep learning image with one: target.host_image",
+        r"nvidia-smi: (?:command )?not found",
+        ("driver",),
+    ),
+    Cause("driver-down", "the NVIDIA driver does not answer ({detail})", "it goes on when it does", phases=("driver",), retry=True),
+    Cause("wrong-gpu", "the machine has {found}, the plan was made for {wanted}", "check target.machine_type", phases=("driver",)),
+    # credentials of the machine's own role
+    Cause(
+        "no-instance-role",
+        "the machine has no role to ask with ({detail})",
+        "it goes on when the instance profile is there; `flexserve up` attaches it",
+        retry=True,
+    ),
+    # build
+    Cause(
+        "no-build",
+        "bucket {bucket} holds no build {key} that this machine may read",
+        "make it: docs/operator/g5g-spot.md, or set target.build",
+        phases=BUILD,
+    ),
+    Cause("bucket-unreachable", "the bucket does not answer ({detail})", "it goes on when it does", phases=BUILD, retry=True),
+    Cause(
+        "build-damaged",
+        "the kept build {key} is not what its manifest says ({detail})",
+        "delete it and make it again",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-without-arch",
+        "the kept build holds {found}, and this card needs {wanted}",
+        "make it with TORCH_CUDA_ARCH_LIST={wanted}",
+        phases=BUILD,
+    ),
+    # token
+    Cause(
+        "aws-secret-missing",
+        "secret {secret} does not exist in {region}, or has no value",
+        "flexserve secret put {secret}",
+        phases=TOKEN,
+        retry=True,
+    ),
+    Cause(
+        "aws-secret-permission",
+        "{account} may not read secret {secret}",
+        "grant it secretsmanager:GetSecretValue on the secret (secret.grant `own`)",
+        phases=TOKEN,
+        retry=True,
+    ),
+    Cause(
+        "aws-secret-unreachable", "Secrets Manager does not answer ({detail})", "it goes on when it does", phases=TOKEN, retry=True
+    ),
+    # patch
+    Cause(
+        "patch-refused",
+        "vLLM's attention kernel is not one that the Turing patch knows ({detail})",
+        "make the build from a release that `python -m startup.turing prove` lists",
+        r"why: (?P<detail>looked for .*)",
+        ("patch",),
+    ),
+)
 FLEXSERVE_FILE
   put startup/onboard/chat.py <<'FLEXSERVE_FILE'
 """Does it serve? An answer that holds a number made a moment ago: not a status code, not `/health`.
@@ -1081,34 +1194,16 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from startup.onboard import causes
+from startup.onboard.engine import Server
 from startup.onboard.places import CONTAINER, LABEL
 
 STOP_GRACE = 60  # seconds: an engine that is killed earlier leaves the accelerator busy
 
 
-@dataclass(frozen=True)
-class Container:
-    """What the engine says of it. `started_at` is the engine's own text (RFC 3339)."""
-
-    id: str
-    config: str
-    status: str
-    restarts: int
-    started_at: str
-    exit_code: int
-    oom: bool
-
-    @property
-    def running(self) -> bool:
-        """It runs; not: it serves."""
-        return self.status == "running"
-
-
-def inspect() -> Container | None:
+def inspect() -> Server | None:
     """The container, or None when there is none. Raises `Failed` when the engine does not answer."""
     done = _docker("inspect", "--type", "container", CONTAINER)
     if done.returncode != 0:
@@ -1117,7 +1212,7 @@ def inspect() -> Container | None:
         raise causes.Failed(f"{causes.say('docker-down')} ({causes.last_words(done.stderr.splitlines())})")
     about: dict[str, Any] = json.loads(done.stdout)[0]
     state = about.get("State", {})
-    return Container(
+    return Server(
         id=str(about.get("Id", "")),
         config=str((about.get("Config", {}).get("Labels") or {}).get(LABEL, "")),
         status=str(state.get("Status", "")),
@@ -1151,6 +1246,11 @@ def run(words: Sequence[str]) -> None:
         )
 
 
+def log(since: str) -> Log:
+    """Its output from a time stamp on; empty: all."""
+    return Log(since)
+
+
 class Log:
     """The server's output as (time stamp, text), each line once, over restarts of the container. Stamps sort as text."""
 
@@ -1178,6 +1278,67 @@ def _docker(*words: str, merge: bool = False) -> subprocess.CompletedProcess[str
         errors="replace",
         check=False,
     )
+FLEXSERVE_FILE
+  put startup/onboard/engine.py <<'FLEXSERVE_FILE'
+"""What runs the server: an engine with one server in it. Docker's is a container, systemd's is a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the engine says of it. `started_at` is RFC 3339, UTC; `status`: running, restarting, exited, dead, created."""
+
+    id: str
+    config: str
+    status: str
+    restarts: int
+    started_at: str
+    exit_code: int
+    oom: bool
+
+    @property
+    def running(self) -> bool:
+        """It runs; not: it serves."""
+        return self.status == "running"
+
+
+class Log(Protocol):
+    """The server's output."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """(time stamp, text) printed since the last call, over restarts of the server. Stamps sort as text."""
+
+
+class Engine(Protocol):
+    """A module of the boot: `docker` or `unit`."""
+
+    def inspect(self) -> Server | None:
+        """The server, or None when there is none. Raises `Failed` when the engine does not answer."""
+
+    def stop(self) -> None:
+        """Stop it, with time to let go of the accelerator. Not there is fine."""
+
+    def remove(self) -> None:
+        """Stop and remove it. Not there is fine."""
+
+    def run(self, words: Sequence[str]) -> None:
+        """Start it. Raises `Failed` with the engine's words."""
+
+    def log(self, since: str) -> Log:
+        """Its output from a time stamp on; empty: all."""
+
+
+def named(name: str) -> Engine:
+    """The engine of that name."""
+    import importlib
+
+    module: Engine = importlib.import_module(f"startup.onboard.{name}")
+    return module
 FLEXSERVE_FILE
   put startup/onboard/hub.py <<'FLEXSERVE_FILE'
 """The model's files from the Hub, at one revision: resumed where a download broke off, checked, complete or not called so.
@@ -1415,10 +1576,15 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 HUB_HEADER = RUN / "hub.header"
 IDENTITY_HEADER = RUN / "identity.header"
+AWS_SESSION = RUN / "imds.header"
+AWS_CURL = RUN / "aws.curl"
 SERVER = RUN / "server.json"
 PID = RUN / "boot.pid"
+SERVER_PORT = 8000
 
 METADATA = "http://metadata.google.internal/computeMetadata/v1"
+IMDS = "http://169.254.169.254/latest"
+BUILDS = Path("/opt/flexserve/builds")
 NAMESPACE = "flexserve"
 CONTAINER = "flexserve-vllm"
 LABEL = "flexserve.config"
@@ -1608,6 +1774,11 @@ def tell_guest_attributes(key: str, text: str) -> bool:
     return answer.status in (200, 204)
 
 
+def tell_nobody(_key: str, _text: str) -> bool:
+    """The documents on the disk are all there is."""
+    return True
+
+
 class Report:
     """Writes documents and lines. Safe to call from several threads."""
 
@@ -1676,6 +1847,7 @@ import base64
 import binascii
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from startup.onboard import causes, places
@@ -1745,9 +1917,15 @@ def value_of(answer: Answer, facts: dict[str, str]) -> str:
     payload = answer.document().get("payload")
     data = payload.get("data", "") if isinstance(payload, dict) else ""
     try:
-        value = base64.b64decode(str(data), validate=True).decode("utf-8").strip()
+        value = base64.b64decode(str(data), validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         raise causes.Failed(causes.say("secret-malformed", **facts)) from None
+    return checked(value, facts)
+
+
+def checked(text: str, facts: Mapping[str, str]) -> str:
+    """The token without white space around it. Raises `Failed` by the secret's name when it is none."""
+    value = text.strip()
     if not value:
         raise causes.Failed(causes.say("secret-empty", **facts))
     if not _TOKEN.fullmatch(value):
@@ -1763,10 +1941,11 @@ def keep(place: Path, token: str) -> None:
     fresh.replace(place)
 FLEXSERVE_FILE
   put startup/onboard/server.py <<'FLEXSERVE_FILE'
-"""From image and weights to an answer: exactly one container, watched through load and compile until it serves.
+"""From weights to an answer: exactly one server, watched through load and compile until it serves.
 
-A container of the same configuration is left alone while it serves or still starts; another, a stopped one, one that served
-and answers no more, or one that has been starting for longer than the phases allow is replaced.
+What runs it is an `Engine`: a container of Docker's, or a unit of systemd's. A server of the same configuration is left alone
+while it serves or still starts; another, a stopped one, one that served and answers no more, or one that has been starting for
+longer than the phases allow is replaced.
 """
 
 from __future__ import annotations
@@ -1777,11 +1956,12 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from startup.onboard import causes, chat, docker, places
+from startup.onboard import causes, chat, places
 from startup.onboard.attempt import sleep
+from startup.onboard.engine import Engine, Server, named
 
 LOADED = re.compile(
     r"Loading weights took|Model loading took|checkpoint shards: 100%|KV cache size: [\d,]+ tokens|(?:[Ww]eights|[Mm]odel) loaded"
@@ -1795,17 +1975,18 @@ POLL, LONG_POLL, PATIENCE = 0.3, 2.0, 20  # seconds, seconds, polls before the l
 
 @dataclass(frozen=True)
 class Wanted:
-    """The container that the script asks for. `starting_s`: how long a start may take."""
+    """The server that the script asks for. `starting_s`: how long a start may take."""
 
     config: str
     port: int
     chat: bool
     starting_s: int
     run: Sequence[str] = ()
+    engine: Engine = field(default_factory=lambda: named("docker"))
 
 
 class Watch:
-    """One phase's view of the container: its new lines, its crashes."""
+    """One phase's view of the server: its new lines, its crashes."""
 
     def __init__(self, wanted: Wanted, phase: str) -> None:
         self._wanted = wanted
@@ -1813,7 +1994,7 @@ class Watch:
         self._memory = remembered()
         self._tail: deque[str] = deque(maxlen=200)
         self._polls = 0
-        self._log = docker.Log(str(self._memory.get("since", "")))
+        self._log = self._wanted.engine.log(str(self._memory.get("since", "")))
 
     def until(self, pattern: re.Pattern[str]) -> str:
         """Wait for the log line, or for `/health`: what ended the wait. Raises `Failed` when the server cannot come up."""
@@ -1827,10 +2008,10 @@ class Watch:
 
     def look(self) -> list[str]:
         """New lines, shown; a crash is judged. Raises `Failed`."""
-        before = docker.inspect()
+        before = self._wanted.engine.inspect()
         lines = self._show(self._log.lines())
         if before is None:
-            raise causes.Failed(causes.say("crash-loop", times=1, detail="the container was removed by somebody else"))
+            raise causes.Failed(causes.say("crash-loop", times=1, detail="the server was removed by somebody else"))
         restarts = self._memory.get("restarts", 0)
         if not before.running or before.restarts > restarts:
             self._crashed(before)
@@ -1852,32 +2033,32 @@ class Watch:
         self._polls += 1
         sleep(POLL if self._polls < PATIENCE else LONG_POLL)
 
-    def _crashed(self, container: docker.Container) -> None:
-        crashes = max(container.restarts - int(self._memory.get("first", 0)), 1 if not container.running else 0)
-        self._remember(restarts=container.restarts)
+    def _crashed(self, server: Server) -> None:
+        crashes = max(server.restarts - int(self._memory.get("first", 0)), 1 if not server.running else 0)
+        self._remember(restarts=server.restarts)
         found = causes.find(self._tail, self._phase)
         if found and found[0].id == "accelerator-busy" and not self._memory.get("busy"):
-            print("the accelerator is still held: stopping the container, starting it once more", flush=True)
+            print("the accelerator is still held: stopping the server, starting it once more", flush=True)
             self._remember(busy=True)
-            docker.remove()
+            self._wanted.engine.remove()
             sleep(5)
             start(self._wanted, busy=True)
             self._memory = remembered()
             self._tail.clear()
-            self._log = docker.Log("")
+            self._log = self._wanted.engine.log("")
             return
-        if container.oom and found is None:
+        if server.oom and found is None:
             text = causes.say("host-out-of-memory")
         elif found:
             text = found[1]
         elif self._phase == "serving" and self._memory.get("asked"):
             text = causes.say("chat-crash", detail=causes.last_words(list(self._tail)))
-        elif crashes >= CRASHES or container.status in ("exited", "dead", "created"):
+        elif crashes >= CRASHES or server.status in ("exited", "dead", "created"):
             text = causes.say("crash-loop", times=crashes, detail=causes.last_words(list(self._tail)))
         else:
             causes.note(causes.say("crash-loop", times=crashes, detail=causes.last_words(list(self._tail))))
             return
-        docker.stop()  # it would go on for ever
+        self._wanted.engine.stop()  # it would go on for ever
         raise causes.Failed(text)
 
     def asked(self) -> None:
@@ -1891,22 +2072,22 @@ class Watch:
 
 def load(wanted: Wanted) -> int:
     """Phase `load`. Returns an exit status: `SKIPPED` when there was nothing to do."""
-    container = docker.inspect()
-    if container is not None and container.running and container.config == wanted.config:
+    server = wanted.engine.inspect()
+    if server is not None and server.running and server.config == wanted.config:
         verdict = chat.probe(wanted.port, chat=wanted.chat, seconds=30)
         if verdict.kind == "answered":
-            adopt(container, healthy=True)
-            print("a container of this configuration serves: left alone", flush=True)
+            adopt(server, healthy=True)
+            print("a server of this configuration serves: left alone", flush=True)
             return places.SKIPPED
-        if still_starting(container, wanted):
-            print("a container of this configuration is starting: waiting for it", flush=True)
-            adopt(container, healthy=False)
+        if still_starting(server, wanted):
+            print("a server of this configuration is starting: waiting for it", flush=True)
+            adopt(server, healthy=False)
             print(Watch(wanted, "load").until(LOADED), flush=True)
             return 0
-        print(f"the container does not serve any more ({verdict.detail}): replacing it", flush=True)
-    elif container is not None:
-        print(f"replacing a container that is {container.status}, configuration {container.config or 'unknown'}", flush=True)
-    docker.remove()
+        print(f"the server does not answer any more ({verdict.detail}): replacing it", flush=True)
+    elif server is not None:
+        print(f"replacing a server that is {server.status}, configuration {server.config or 'unknown'}", flush=True)
+    wanted.engine.remove()
     start(wanted)
     print(Watch(wanted, "load").until(LOADED), flush=True)
     return 0
@@ -1932,9 +2113,9 @@ def serving(wanted: Wanted) -> int:
         watch.look()
         if verdict.kind == "answered":
             print(f"asked for {verdict.detail}, and got it", flush=True)
-            container = docker.inspect()
-            if container is not None:
-                served(container)
+            server = wanted.engine.inspect()
+            if server is not None:
+                served(server)
             return 0
         wrong += verdict.kind == "wrong"
         refused += verdict.kind == "refused"
@@ -1946,12 +2127,12 @@ def serving(wanted: Wanted) -> int:
         watch.pause()
 
 
-def still_starting(container: docker.Container, wanted: Wanted) -> bool:
-    """Whether a container that does not answer yet may: it has not served since its start, and its time is not up."""
+def still_starting(server: Server, wanted: Wanted) -> bool:
+    """Whether a server that does not answer yet may: it has not served since its start, and its time is not up."""
     last = remembered_served()
-    if last == {"id": container.id, "started_at": container.started_at}:
+    if last == {"id": server.id, "started_at": server.started_at}:
         return False
-    return age(container.started_at) < wanted.starting_s
+    return age(server.started_at) < wanted.starting_s
 
 
 def age(started_at: str) -> float:
@@ -1966,39 +2147,39 @@ def age(started_at: str) -> float:
 
 
 def start(wanted: Wanted, *, busy: bool = False) -> None:
-    """A new container, and what the phases after this one must know of it."""
-    docker.run(wanted.run)
-    container = docker.inspect()
-    if container is not None:
-        places.SERVER.write_text(json.dumps({"id": container.id, "restarts": 0, "first": 0, "busy": busy}), encoding="utf-8")
+    """A new server, and what the phases after this one must know of it."""
+    wanted.engine.run(wanted.run)
+    server = wanted.engine.inspect()
+    if server is not None:
+        places.SERVER.write_text(json.dumps({"id": server.id, "restarts": 0, "first": 0, "busy": busy}), encoding="utf-8")
 
 
-def adopt(container: docker.Container, *, healthy: bool) -> None:
-    """Go on with a container that an earlier run started."""
+def adopt(server: Server, *, healthy: bool) -> None:
+    """Go on with a server that an earlier run started."""
     facts = {
-        "id": container.id,
-        "restarts": container.restarts,
-        "first": container.restarts,
-        "since": container.started_at,
+        "id": server.id,
+        "restarts": server.restarts,
+        "first": server.restarts,
+        "since": server.started_at,
         "healthy": healthy,
     }
     places.SERVER.write_text(json.dumps(facts), encoding="utf-8")
 
 
-def served(container: docker.Container) -> None:
-    """Keep that this start of the container has served."""
-    facts = {"id": container.id, "started_at": container.started_at}
+def served(server: Server) -> None:
+    """Keep that this start of the server has served."""
+    facts = {"id": server.id, "started_at": server.started_at}
     with suppress(OSError):  # a full disk does not undo an answer
         (places.STATE / "served").write_text(json.dumps(facts), encoding="utf-8")
 
 
 def remembered() -> dict[str, Any]:
-    """What the phases of this run know of the container."""
+    """What the phases of this run know of the server."""
     return _read(places.SERVER)
 
 
 def remembered_served() -> Mapping[str, Any]:
-    """Which start of which container served last."""
+    """Which start of which server served last."""
     return _read(places.STATE / "served")
 
 
@@ -2024,7 +2205,7 @@ boot() {
   local self
   self=$(readlink -f "$0")
   cd "$LIB"
-  exec python3 -S -E -m startup.onboard boot "$self" "${STEPS[@]}"
+  exec python3 -S -E -m startup.onboard boot guest-attributes "$self" "${STEPS[@]}"
 }
 
 # The phase's effect is there, or it is brought about.
