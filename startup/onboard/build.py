@@ -52,7 +52,7 @@ def take(kept: Kept, place: Path) -> None:
     fresh = place.with_name(f"{place.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
-    unpacked = subprocess.run(["tar", "-x", "-I", "zstd -d", "-f", archive, "-C", fresh], stderr=subprocess.STDOUT, check=False)
+    unpacked = subprocess.run(["tar", "-xf", archive, "-C", fresh], stderr=subprocess.STDOUT, check=False)
     if unpacked.returncode != 0:
         archive.unlink()
         raise causes.Failed(causes.say("build-damaged", key=kept.key, detail="the archive does not unpack"))

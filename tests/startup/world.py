@@ -23,12 +23,16 @@ from startup.spec import BootSpec
 
 HERE = Path(__file__).parent / "fakes"
 TOKEN = "hf_" + "SENTINELsentinel42"
-NAMES = ("metadata.google.internal", "secretmanager.googleapis.com", "huggingface.co", "cdn.huggingface.test")
+AWS = ("s3.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com")
+SPOT = ("nvidia-smi", "swapon", "mkswap", "fallocate", "iptables")
+NAMES = ("metadata.google.internal", "secretmanager.googleapis.com", "huggingface.co", "cdn.huggingface.test", *AWS)
 HOSTS = """127.0.0.1 localhost
 169.254.169.254 metadata.google.internal
 127.0.0.2 secretmanager.googleapis.com
 127.0.0.3 huggingface.co
 127.0.0.4 cdn.huggingface.test
+127.0.0.6 s3.us-east-1.amazonaws.com
+127.0.0.7 secretsmanager.us-east-1.amazonaws.com
 """
 ENTER = r"""
 set -e
@@ -45,6 +49,7 @@ mount --bind "$W/state" /var/lib/flexserve
 mount -t tmpfs tmpfs /run
 mkdir /run/flexserve
 mount --bind "$W/run" /run/flexserve
+mount -t tmpfs tmpfs /opt
 mkdir -p "$W/none"
 for folder in /usr/local/bin /usr/local/sbin /usr/sbin; do mount --bind "$W/none" $folder; done # no engine of this host's
 "$PYTHON" -S -B "$FAKES/cloud.py" "$W" >"$W/cloud.log" 2>&1 &
@@ -74,7 +79,7 @@ class World:
         (folder / "secret").write_text(TOKEN)
         shutil.copytree(tls, folder / "tls")
         self.faults()
-        for name in ("apt-get", "apt-mark", "dpkg", "dpkg-query", "systemctl", "journalctl"):
+        for name in ("apt-get", "apt-mark", "dpkg", "dpkg-query", "systemctl", "journalctl", *SPOT):
             self.command(name, (HERE / "client.sh").read_text().replace("@WORLD@", str(folder)))
         record = f"""#!/bin/bash\n{{ printf '%q ' "$0" "$@"; export -p; }} >>{folder}/calls.raw"""
         self.command("curl", f'{record}\nexec /usr/bin/curl "$@"\n')

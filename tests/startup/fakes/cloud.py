@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import command
+import ec2
 from shared import Shared
 
 W = Shared(sys.argv[1])
@@ -51,7 +52,13 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         self.body = self.rfile.read(length)
         host = (self.headers.get("Host") or "").partition(":")[0]
-        row = {"host": host, "method": self.command, "path": self.path, "range": self.headers.get("Range")}
+        row = {
+            "host": host,
+            "method": self.command,
+            "path": self.path,
+            "range": self.headers.get("Range"),
+            "target": self.headers.get("X-Amz-Target"),
+        }
         W.note("requests.jsonl", {**row, "authorization": self.headers.get("Authorization"), "body": self.body.decode()})
         try:
             PARTS.get(host, server)(self, urlsplit(self.path))
@@ -216,6 +223,9 @@ def server(h, url):
 
 
 PARTS = {
+    "169.254.169.254": lambda h, url: ec2.imds(h, url, W),
+    "s3.us-east-1.amazonaws.com": lambda h, url: ec2.bucket(h, url, W),
+    "secretsmanager.us-east-1.amazonaws.com": lambda h, url: ec2.secrets(h, url, W),
     "metadata.google.internal": metadata,
     "secretmanager.googleapis.com": secret,
     "huggingface.co": hub,
@@ -256,7 +266,7 @@ context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(W.folder / "tls" / "server.crt", W.folder / "tls" / "server.key")
 listen("169.254.169.254", 80)
 listen("127.0.0.1", 8000)
-for where in ("127.0.0.2", "127.0.0.3", "127.0.0.4"):
+for where in ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.6", "127.0.0.7"):
     listen(where, 443, context)
 (W.folder / "ready").touch()
 threading.Event().wait()

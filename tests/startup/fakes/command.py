@@ -3,6 +3,8 @@
 import json
 import time
 
+import ec2
+from ec2 import fallocate, iptables, mkswap, nvidia_smi, swapon  # noqa: F401 (found by name)
 from shared import stamp
 
 SERVER_LOG = (
@@ -61,6 +63,8 @@ def apt_mark(world, words, said):
 
 
 def journalctl(world, words, said):
+    if "--output=json" in words:
+        return ec2.journal(world, words, said)
     said.say("dockerd[1]: failed to start daemon: no space for a network")
     return 0
 
@@ -86,6 +90,8 @@ def apt_get(world, words, said):
 
 
 def systemctl(world, words, said):
+    if words[-1] == ec2.UNIT:
+        return ec2.unit(world, words, said, SERVER_LOG, CRASHES)
     if words[:2] == ["enable", "--now"]:
         world.hold("docker")
         if world.fault("docker") != "down":
