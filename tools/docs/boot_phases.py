@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from startup.boot_phases import PHASES
-from startup.onboard.causes import ROWS, Cause
+from startup.onboard.cause import Cause
+from startup.onboard.causes import ROWS
 from startup.spec import PHASE_LIMITS
 
 

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/e2c67fc02eef # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/447451ac68f1 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -745,7 +745,7 @@ def take(kept: Kept, place: Path) -> None:
     fresh = place.with_name(f"{place.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
-    unpacked = subprocess.run(["tar", "-x", "-I", "zstd -d", "-f", archive, "-C", fresh], stderr=subprocess.STDOUT, check=False)
+    unpacked = subprocess.run(["tar", "-xf", archive, "-C", fresh], stderr=subprocess.STDOUT, check=False)
     if unpacked.returncode != 0:
         archive.unlink()
         raise causes.Failed(causes.say("build-damaged", key=kept.key, detail="the archive does not unpack"))
