@@ -1,0 +1,91 @@
+"""Whether a caller may: the operator what was not denied to him, a role what its policies allow on that very resource."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from rehearsal.cloud.aws.call import Call
+from rehearsal.cloud.aws.errors import AwsError
+from rehearsal.cloud.aws.state import State
+
+PREFIX = {"service-quotas": "servicequotas"}
+"""Services whose actions are not spelt like the service."""
+
+S3_ACTION = {
+    "HeadObject": "GetObject",
+    "ListObjects": "ListBucket",
+    "ListObjectsV2": "ListBucket",
+    "HeadBucket": "ListBucket",
+    "CreateMultipartUpload": "PutObject",
+    "UploadPart": "PutObject",
+    "CompleteMultipartUpload": "PutObject",
+    "DeleteObjects": "DeleteObject",
+    "CopyObject": "PutObject",
+    "ListBuckets": "ListAllMyBuckets",
+}
+"""S3's operations that need the permission of another name (IAM's reference of actions for S3)."""
+
+ANYONE = ("sts.GetCallerIdentity",)
+
+
+def action_of(call: Call) -> str:
+    """`secretsmanager:GetSecretValue`."""
+    name = S3_ACTION.get(call.operation, call.operation) if call.service == "s3" else call.operation
+    return f"{PREFIX.get(call.service, call.service)}:{name}"
+
+
+def resource_of(state: State, call: Call) -> str:
+    """The ARN that the call is about; `*` where the local cloud does not tell resources of the service apart."""
+    params = call.params
+    if call.service == "s3":
+        bucket, key = params.get("Bucket", ""), params.get("Key")
+        return f"arn:aws:s3:::{bucket}" + (f"/{key}" if key is not None else "") if bucket else "*"
+    if call.service == "secretsmanager" and "SecretId" in params:
+        return _secret_arn(state, params["SecretId"])
+    if call.service == "ssm" and "Name" in params and "Parameter" in call.operation:
+        return state.arn("ssm", f"parameter/{params['Name'].lstrip('/')}")
+    return "*"
+
+
+def _secret_arn(state: State, secret_id: str) -> str:
+    if secret_id.startswith("arn:"):
+        return secret_id
+    for secret in state.moto.backend("secretsmanager").secrets.values():
+        if secret.name == secret_id:
+            return str(secret.arn)
+    return state.arn("secretsmanager", f"secret:{secret_id}")
+
+
+def check(state: State, call: Call) -> None:
+    """Raises AwsError when the caller may not."""
+    action = action_of(call)
+    if call.caller.operator:
+        if any(fnmatchcase(action, pattern) for pattern in state.denied):
+            raise refused(call, action, resource_of(state, call), "because no identity-based policy allows the action")
+        return
+    if call.id in ANYONE:
+        return
+    role, resource = state.roles.role(call.caller.role), resource_of(state, call)
+    try:
+        fine = role is not None and role.may(action, resource, _context(state))
+    except ValueError as strange:
+        state.problems.append(f"policy of {call.caller.role}: {strange}")
+        fine = False
+    if not fine:
+        raise refused(call, action, resource, f"because no identity-based policy allows the {action} action")
+
+
+def _context(state: State) -> dict[str, str]:
+    return {"aws:RequestedRegion": state.region, "aws:PrincipalAccount": state.account, "aws:SecureTransport": "true"}
+
+
+def refused(call: Call, action: str, resource: str, why: str) -> AwsError:
+    """A refusal in the words of the service."""
+    text = f"User: {call.caller.arn} is not authorized to perform: {action} on resource: {resource} {why}"
+    if call.service == "ec2":
+        return AwsError("UnauthorizedOperation", f"You are not authorized to perform this operation. {text}", 403)
+    if call.service == "s3":
+        return AwsError("AccessDenied", "Access Denied" if call.operation.startswith("Head") else text, 403)
+    if call.service in ("iam", "sts"):
+        return AwsError("AccessDenied", text, 403)
+    return AwsError("AccessDeniedException", text, 400)

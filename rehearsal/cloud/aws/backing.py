@@ -1,0 +1,100 @@
+"""moto, in this process: its applications by service, its state, and its time.
+
+moto is asked through its own WSGI applications, without a socket in between. It takes the time from one function that its modules
+import by name: each is given the cloud's, so that what moto stamps is stamped on the cloud's clock.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # the images are ours; read when moto's EC2 is loaded
+
+import moto.backends
+from moto.core.request import Request
+from moto.core.utils import utcnow as _real_utcnow
+from moto.moto_server.werkzeug_app import create_backend_app
+from werkzeug.test import run_wsgi_app
+
+from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
+
+USED = ("ec2", "iam", "s3", "secretsmanager", "ssm", "sts")
+"""The services for which moto keeps the state."""
+
+_NOW = threading.local()
+_LOADING = threading.Lock()
+
+
+def _utcnow() -> datetime:
+    now: Callable[[], float] | None = getattr(_NOW, "now", None)
+    return _real_utcnow() if now is None else datetime.fromtimestamp(now(), UTC).replace(tzinfo=None)
+
+
+def _follow_the_clock() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("moto.") and getattr(module, "utcnow", None) is _real_utcnow:
+            module.utcnow = _utcnow
+
+
+class Moto:
+    """moto for one account in one region. Not thread-safe: the cloud's lock is held around it."""
+
+    def __init__(self, account: str, region: str, now: Callable[[], float]) -> None:
+        self.account, self.region = account, region
+        self._now = now
+        self._apps: dict[str, Any] = {}
+
+    def load(self) -> None:
+        """Import what is used, and forget what an earlier cloud left in this account."""
+        with _LOADING:
+            for service in USED:
+                self._apps[service] = create_backend_app(service)  # type: ignore[arg-type]
+            _follow_the_clock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the account's state."""
+        for service in USED:
+            for backend in moto.backends.get_backend(service)[self.account].values():  # type: ignore[arg-type]
+                backend.reset()
+
+    def backend(self, service: str) -> Any:
+        """Moto's own objects of a service: IAM and S3 have them for the partition, the others for the region."""
+        where = "aws" if service in ("iam", "s3", "sts") else self.region
+        return moto.backends.get_backend(service)[self.account][where]  # type: ignore[arg-type]
+
+    def at_its_time(self) -> _AtTime:
+        """Within it, moto's time is the cloud's (in this thread)."""
+        return _AtTime(self._now)
+
+    def ask(self, service: str, request: HttpRequest) -> HttpAnswer:
+        """Let moto answer. Raises whatever breaks inside moto."""
+        host = f"{service}.{self.region}.amazonaws.com" if service != "iam" else "iam.amazonaws.com"
+        url = f"http://{host}{request.path}" + (f"?{request.query}" if request.query else "")
+        made = Request.from_primitives(request.method, url, self._headers(request.headers, host), request.body)
+        made.environ["RAW_URI"] = request.path + (f"?{request.query}" if request.query else "")
+        with self.at_its_time():
+            chunks, status, headers = run_wsgi_app(self._apps[service], made.environ, buffered=True)
+            body = b"".join(chunks)
+        return HttpAnswer(int(status.split()[0]), dict(headers), body)
+
+    def _headers(self, headers: Mapping[str, str], host: str) -> Mapping[str, str]:
+        kept = {k: v for k, v in headers.items() if k not in ("host", "connection", "expect", "content-length")}
+        return {**kept, "host": host, "x-moto-account-id": self.account}
+
+
+class _AtTime:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+
+    def __enter__(self) -> None:
+        self._before = getattr(_NOW, "now", None)
+        _NOW.now = self._now
+
+    def __exit__(self, *exc: object) -> None:
+        _NOW.now = self._before

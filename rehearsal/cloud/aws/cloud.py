@@ -1,0 +1,269 @@
+"""The local AWS: state, front, server and machines put together, and what a rehearsal does to it by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from rehearsal.cloud.aws import billing, inventory
+from rehearsal.cloud.aws.call import Json, Trouble
+from rehearsal.cloud.aws.ec2 import bodies, catalogue, lifecycle
+from rehearsal.cloud.aws.ec2.fleet import Fleet
+from rehearsal.cloud.aws.ec2.guest import GuestView
+from rehearsal.cloud.aws.front import Front
+from rehearsal.cloud.aws.http import HttpAnswer, request
+from rehearsal.cloud.aws.identity import OPERATOR
+from rehearsal.cloud.aws.pace import Pace
+from rehearsal.cloud.aws.server import HttpServer
+from rehearsal.cloud.aws.ssm import associations
+from rehearsal.cloud.aws.ssm.agents import Agents
+from rehearsal.cloud.aws.state import StartSession, State
+from rehearsal.cloud.clock import TurnedClock
+from rehearsal.cloud.ledger import BillLedger, Price, unknown_price
+from rehearsal.cloud.requests import RequestLog
+from rehearsal.contracts import Machine, MachineFactory
+
+NOTICE_S = 120.0
+"""What AWS gives between the notice of a reclaim and its end."""
+
+PROVIDER_SERVICES = ("ec2", "iam", "s3", "s3control", "scheduler", "secretsmanager", "servicequotas", "ssm", "sts")
+
+
+class OwnError(Exception):
+    """The local cloud itself went wrong; each line says how."""
+
+
+class LocalAwsCloud:
+    """A `rehearsal.contracts.LocalCloud`: one account, one region. Without a machine factory its instances are API only.
+
+    Two of the same account cannot run in one process: moto keeps its state by account.
+    """
+
+    def __init__(
+        self,
+        machine_factory: MachineFactory | None = None,
+        clock: TurnedClock | None = None,
+        *,
+        region: str = "us-east-1",
+        account: str = "123456789012",
+        price: Price = unknown_price,
+        pace: Pace | None = None,
+        stock: inventory.Inventory | None = None,
+        start_session: StartSession | None = None,
+    ) -> None:
+        self.clock = clock or TurnedClock()
+        self.ledger = BillLedger(self.clock, price)
+        self.log = RequestLog()
+        self.state = State(account, region, self.clock, self.ledger, price, stock or inventory.load(), pace or Pace())
+        self.state.start_session = start_session
+        self._front = Front(self.state, self.log, lambda: billing.settle(self.state))
+        self.state.fleet = Fleet(self.state, machine_factory, self._front.answer)
+        self.state.agents = Agents(self.state, self._online)
+        self._server = HttpServer(self._front.answer, self.clock)
+
+    @property
+    def region(self) -> str:
+        """The one region."""
+        return self.state.region
+
+    @property
+    def account(self) -> str:
+        """The account's number."""
+        return self.state.account
+
+    def start(self) -> None:
+        """Load moto, listen on a free loopback port; returns when it answers."""
+        with self.state.lock:
+            self.state.moto.load()
+            catalogue.keep_region(self.region)
+            catalogue.add_images(self.state)
+            self.state.roles.add_managed(self.state.inventory.managed_policies)
+            self.state.roles.changed()
+        self.clock.start()
+        self._server.start()
+
+    def stop(self) -> None:
+        """Delete every machine and stop listening. Safe to call twice."""
+        self._server.stop()
+        self.clock.stop()
+        self.state.fleet.delete_all()
+
+    def __enter__(self) -> LocalAwsCloud:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stop. Raises OwnError when it answered what AWS's model forbids, or broke: a rehearsal against it proves nothing."""
+        self.stop()
+        if error is None and (wrong := self.own_errors()):
+            raise OwnError("\n".join(wrong))
+
+    @property
+    def base(self) -> str:
+        """`http://127.0.0.1:PORT`."""
+        return self._server.base
+
+    def environment(self) -> Mapping[str, str]:
+        """One endpoint for all services, the operator's keys and region; no file and no metadata server is asked for others."""
+        return {
+            "AWS_ENDPOINT_URL": self.base,
+            "AWS_ACCESS_KEY_ID": OPERATOR.key_id,
+            "AWS_SECRET_ACCESS_KEY": OPERATOR.secret,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": "/dev/null",
+            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        }
+
+    def stack_config(self) -> Mapping[str, str]:
+        """Provider configuration for the official plugin and for its stand-in; `aws:endpoints` is JSON."""
+        return {
+            "aws:region": self.region,
+            "aws:accessKey": OPERATOR.key_id,
+            "aws:secretKey": OPERATOR.secret,
+            "aws:endpoints": json.dumps([{name: self.base for name in PROVIDER_SERVICES}]),
+            "aws:s3UsePathStyle": "true",
+            "aws:skipMetadataApiCheck": "true",
+            "aws:skipRequestingAccountId": "false",
+            "aws:skipCredentialsValidation": "false",
+        }
+
+    def machines(self) -> Mapping[str, Machine]:
+        """The machines that exist, by instance id (an EC2 instance has no name of its own)."""
+        return self.state.fleet.machines()
+
+    def requests(self) -> Sequence[Mapping[str, object]]:
+        """Every request so far."""
+        return self.log.as_mappings()
+
+    def own_errors(self) -> Sequence[str]:
+        """Answers of ours that AWS's model does not allow, and what failed in the background. Anything here is our fault."""
+        answers = tuple(text for entry in self.log.entries() for text in entry.own_errors)
+        return (*answers, *self.clock.problems, *self.state.problems)
+
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> HttpAnswer:
+        """Any request, in process, through the same checks and the same log."""
+        return self._front.answer(request(method, target, headers, body))
+
+    def _online(self) -> None:
+        with self.state.lock:
+            associations.came_online(self.state)
+
+    # What a person did beforehand, or what happens to a cloud by itself.
+
+    def call(self, service: str, operation: str, **params: object) -> Json:
+        """An operation as the operator, in process and unlogged: what was there before. Raises AwsError."""
+        return self._front.internal(service, operation, params)
+
+    def put_secret(self, name: str, value: str) -> None:
+        """A secret, or one more version of it."""
+        if name in self.secret_names():
+            self.call("secretsmanager", "PutSecretValue", SecretId=name, SecretString=value)
+        else:
+            self.call("secretsmanager", "CreateSecret", Name=name, SecretString=value)
+
+    def secret_names(self) -> Sequence[str]:
+        """The secrets that exist."""
+        with self.state.lock:
+            return tuple(s.name for s in self.state.moto.backend("secretsmanager").secrets.values() if not s.is_deleted())
+
+    def drop_secret(self, name: str) -> None:
+        """The secret was never there."""
+        self.call("secretsmanager", "DeleteSecret", SecretId=name, ForceDeleteWithoutRecovery=True)
+
+    def empty_secret(self, name: str) -> None:
+        """Its value is a line end and nothing else: Secrets Manager takes no empty string."""
+        self.call("secretsmanager", "PutSecretValue", SecretId=name, SecretString="\n")
+
+    def put_volume(self, zone: str, *, size_gb: int = 100) -> str:
+        """A volume that nobody's stack made: no tag, no instance. Its id."""
+        return str(self.call("ec2", "CreateVolume", AvailabilityZone=zone, Size=size_gb, VolumeType="gp3")["VolumeId"])
+
+    def publish_images(self) -> None:
+        """The newer images of the inventory come out."""
+        with self.state.lock:
+            self.state.published |= {image.id for image in self.state.inventory.images}
+            catalogue.add_images(self.state)
+
+    def rename_parameter(self, parameter: str, image_id: str) -> None:
+        """A public parameter names this image from now on. Raises KeyError for none of ours."""
+        if self.state.image(image_id) is None:
+            raise KeyError(image_id)
+        with self.state.lock:
+            self.state.renamed[parameter] = image_id
+
+    def arm(self, trouble: Trouble) -> None:
+        """The next calls that match go wrong; what was armed first goes first."""
+        with self.state.lock:
+            self.state.troubles.append(replace(trouble))
+
+    def disarm(self) -> None:
+        """Nothing goes wrong any more."""
+        with self.state.lock:
+            self.state.troubles.clear()
+
+    def give_capacity(self, zone: str = "") -> None:
+        """There is capacity again, in the zone or everywhere."""
+        with self.state.lock:
+            self.state.troubles = [t for t in self.state.troubles if not t.capacity or (zone and t.zone != zone)]
+
+    def take_type(self, zone: str, instance_type: str) -> None:
+        """The zone does not offer the type after all."""
+        with self.state.lock:
+            self.state.without_type.add((zone, instance_type))
+
+    def set_quota(self, code: str, value: float) -> None:
+        """A quota of the account, in vCPUs. Raises KeyError for one that is not in the inventory."""
+        with self.state.lock:
+            if code not in self.state.quotas:
+                raise KeyError(code)
+            self.state.quotas[code] = value
+
+    def deny(self, action: str) -> None:
+        """The operator lacks a permission (`ec2:RunInstances`, `iam:*`)."""
+        with self.state.lock:
+            self.state.denied.add(action)
+
+    def delay_iam(self, seconds: float) -> None:
+        """Changes of IAM made from now on are seen by the other services that much later, on the cloud's clock."""
+        with self.state.lock:
+            self.state.iam_delay = seconds
+
+    def instances(self) -> Mapping[str, str]:
+        """States of the instances that are described, by id."""
+        with self.state.lock:
+            return {i.id: str(i.state) for i in bodies.every(self.state)}
+
+    def guest(self, instance_id: str) -> GuestView:
+        """An instance's view of the cloud. Raises KeyError before it ran."""
+        found = self.state.fleet.guest(instance_id)
+        if found is None:
+            raise KeyError(f"{instance_id} has not run yet")
+        return found
+
+    def advise(self, instance_id: str) -> None:
+        """Rebalance advice, now. Raises KeyError before it ran."""
+        self.guest(instance_id).advice_at = self.clock.now()
+
+    def reclaim(self, instance_id: str, *, notice_s: float = NOTICE_S, advice: bool = True) -> None:
+        """The cloud wants the spot instance back: advice and notice now, the end `notice_s` later on the clock.
+
+        Raises KeyError before it ran.
+        """
+        guest, now = self.guest(instance_id), self.clock.now()
+        with self.state.lock:
+            if advice and guest.advice_at is None:
+                guest.advice_at = now
+            guest.notice_at, guest.ends_at = now, now + notice_s
+            lifecycle.marked(self.state, instance_id)
+        self.clock.at(now + notice_s, lambda: lifecycle.take_away(self.state, instance_id))
+
+    def stored(self, bucket: str) -> Mapping[str, bytes]:
+        """The objects of a bucket, by key. Raises KeyError without the bucket."""
+        with self.state.lock:
+            found: Any = self.state.moto.backend("s3").buckets[bucket]
+            return {name: bytes(found.keys[name].value) for name in found.keys}

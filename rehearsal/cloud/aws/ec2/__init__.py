@@ -1,0 +1,1 @@
+"""EC2: what moto forgives, and the life of instances."""

@@ -1,0 +1,41 @@
+"""AWS's errors, and how each of its protocols writes one down."""
+
+from __future__ import annotations
+
+import json
+from xml.sax.saxutils import escape
+
+
+class AwsError(Exception):
+    """A refusal in AWS's words. `status` is the HTTP status: 400, but 403, 404, 409, 500 or 503 where AWS says so."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.status = code, message, status
+
+
+class NotModelled(AwsError):
+    """AWS has it; the local cloud does not."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__("NotImplemented", f"the local cloud does not have {what}", 501)
+
+
+def written(error: AwsError, protocol: str, request_id: str) -> tuple[dict[str, str], bytes]:
+    """Headers and body of an error in a protocol (`ec2 query json rest-json rest-xml`)."""
+    if protocol in ("json", "rest-json"):
+        body = json.dumps({"__type": error.code, "message": error.message, "Message": error.message})
+        kind = "application/json" if protocol == "rest-json" else "application/x-amz-json-1.1"
+        return {"Content-Type": kind, "x-amzn-ErrorType": error.code}, body.encode()
+    fields = f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    if protocol == "ec2":
+        text = f"{head}<Response><Errors><Error>{fields}</Error></Errors><RequestID>{request_id}</RequestID></Response>"
+    elif protocol == "rest-xml":
+        text = f"{head}<Error>{fields}<RequestId>{request_id}</RequestId></Error>"
+    else:
+        fault = "Receiver" if error.status >= 500 else "Sender"
+        text = (
+            f"{head}<ErrorResponse><Error><Type>{fault}</Type>{fields}</Error><RequestId>{request_id}</RequestId></ErrorResponse>"
+        )
+    return {"Content-Type": "text/xml"}, text.encode()

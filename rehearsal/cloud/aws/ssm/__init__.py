@@ -1,0 +1,1 @@
+"""Systems Manager: public parameters, the agent's work on a machine, sessions."""

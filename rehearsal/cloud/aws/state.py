@@ -1,0 +1,93 @@
+"""All that the local AWS knows besides what moto keeps: one account, one region, one lock around everything."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.cloud.aws.backing import Moto
+from rehearsal.cloud.aws.call import Caller, Json, Trouble
+from rehearsal.cloud.aws.identity import Credentials
+from rehearsal.cloud.aws.inventory import Image, Inventory
+from rehearsal.cloud.aws.pace import Pace
+from rehearsal.cloud.aws.roles import Roles
+from rehearsal.cloud.clock import TurnedClock
+from rehearsal.cloud.ledger import BillLedger, Price
+
+if TYPE_CHECKING:
+    from rehearsal.cloud.aws.billing import Bill
+    from rehearsal.cloud.aws.ec2.fleet import Fleet
+    from rehearsal.cloud.aws.ssm.agents import Agents
+
+StartSession = Callable[[str, str, Json], tuple[str, str, str]]
+"""Open a data channel: (instance id, document, parameters) -> (session id, stream URL, token)."""
+
+
+class State:
+    """Every access holds `lock`; events on the clock take it themselves."""
+
+    fleet: Fleet
+    agents: Agents
+
+    def __init__(
+        self, account: str, region: str, clock: TurnedClock, ledger: BillLedger, price: Price, inventory: Inventory, pace: Pace
+    ) -> None:
+        self.account, self.region = account, region
+        self.clock, self.ledger, self.price = clock, ledger, price
+        self.inventory, self.pace = inventory, pace
+        self.lock = threading.RLock()
+        self.moto = Moto(account, region, clock.now)
+        self.credentials = Credentials(account, clock.now)
+        self.iam_delay = pace.iam
+        self.roles = Roles(self.moto, clock, lambda: self.iam_delay)
+        self.troubles: list[Trouble] = []
+        self.denied: set[str] = set()
+        self.quotas = {quota.code: quota.value for quota in inventory.quotas}
+        self.published = {image.id for image in inventory.images if image.published}
+        self.renamed: dict[str, str] = {}
+        """Public parameter -> image id, where it is not the newest of its line."""
+        self.without_type: set[tuple[str, str]] = set()
+        """(zone, instance type) that the zone does not offer after all."""
+        self.billed: dict[tuple[str, str, str], Bill] = {}
+        self.spot: dict[str, Json] = {}
+        self.run_tokens: dict[str, tuple[Json, list[str]]] = {}
+        self.schedules: dict[str, Json] = {}
+        self.commands: dict[str, Json] = {}
+        self.associations: dict[str, Json] = {}
+        self.sessions: dict[str, Json] = {}
+        self.start_session: StartSession | None = None
+        self.problems: list[str] = []
+        """What the local cloud itself did wrong outside of a request."""
+
+    def now(self) -> datetime:
+        """The cloud's time, with its zone."""
+        return datetime.fromtimestamp(self.clock.now(), UTC)
+
+    def naive(self) -> datetime:
+        """The cloud's time as moto keeps it: UTC, without a zone."""
+        return self.now().replace(tzinfo=None)
+
+    @property
+    def ec2(self) -> Any:
+        """Moto's EC2."""
+        return self.moto.backend("ec2")
+
+    def image(self, image_id: str) -> Image | None:
+        """An image of ours."""
+        return next((i for i in self.inventory.images if i.id == image_id), None)
+
+    def arn(self, service: str, resource: str) -> str:
+        """An ARN in this account and region."""
+        return f"arn:aws:{service}:{self.region}:{self.account}:{resource}"
+
+    def operator(self) -> Caller:
+        """The operator."""
+        return self.credentials.operator
+
+
+def new_id(prefix: str, digits: int = 17) -> str:
+    """`i-0123456789abcdef0`."""
+    return f"{prefix}-{secrets.token_hex(9)[:digits]}"

@@ -1,0 +1,61 @@
+"""AWS's own bad news: what a fault arms. Wording as public reports quote it, see the sources in `inventory.toml`."""
+
+from __future__ import annotations
+
+from rehearsal.cloud.aws.call import Call, Trouble
+from rehearsal.cloud.aws.errors import AwsError
+
+RUN = "ec2.RunInstances"
+
+
+def no_capacity(zone: str = "", instance_type: str = "", *, times: int | None = None) -> Trouble:
+    """The zone (every zone, without one) has none of the type (of any type). RunInstances says it, by the zone it was asked for."""
+
+    def wanted(call: Call) -> bool:
+        return instance_type in ("", call.params.get("InstanceType"))
+
+    return Trouble(RUN, _said_by_run_instances, times, wanted, capacity=True, zone=zone)
+
+
+def _said_by_run_instances(call: Call) -> AwsError:
+    raise AssertionError(f"the text of a stock-out depends on the zone: {call.id}")
+
+
+def unavailable(call: str = RUN, *, times: int | None = 2) -> Trouble:
+    """503: clients repeat it without a word."""
+    return Trouble(
+        call,
+        lambda c: AwsError(
+            "ServiceUnavailable" if c.service == "s3" else "Unavailable", "Service unavailable. Please try again shortly.", 503
+        ),
+        times,
+    )
+
+
+def throttled(call: str = RUN, *, times: int | None = 2) -> Trouble:
+    """Too many requests: clients repeat it without a word."""
+
+    def error(c: Call) -> AwsError:
+        if c.service == "ec2":
+            return AwsError("RequestLimitExceeded", "Request limit exceeded.", 503)
+        if c.service == "s3":
+            return AwsError("SlowDown", "Please reduce your request rate.", 503)
+        return AwsError("Throttling" if c.service == "iam" else "ThrottlingException", "Rate exceeded", 400)
+
+    return Trouble(call, error, times)
+
+
+def delete_fails(call: str = "ec2.TerminateInstances", *, times: int | None = 1) -> Trouble:
+    """The delete is refused, and the thing stays."""
+    text = "The instance may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+    return Trouble(call, lambda _: AwsError("OperationNotPermitted", text), times)
+
+
+def gone(call: str = "ec2.TerminateInstances", *, times: int | None = 1) -> Trouble:
+    """It is not there, whatever is there."""
+
+    def error(c: Call) -> AwsError:
+        ids = c.params.get("InstanceIds") or [""]
+        return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{ids[0]}' does not exist")
+
+    return Trouble(call, error, times)
