@@ -28,6 +28,8 @@ USED = ("ec2", "iam", "s3", "secretsmanager", "ssm", "sts")
 
 _NOW = threading.local()
 _LOADING = threading.Lock()
+_APPS: dict[str, Any] = {}
+"""moto's applications; they belong to no account, and are made once."""
 
 
 def _utcnow() -> datetime:
@@ -47,13 +49,13 @@ class Moto:
     def __init__(self, account: str, region: str, now: Callable[[], float]) -> None:
         self.account, self.region = account, region
         self._now = now
-        self._apps: dict[str, Any] = {}
 
     def load(self) -> None:
         """Import what is used, and forget what an earlier cloud left in this account."""
         with _LOADING:
             for service in USED:
-                self._apps[service] = create_backend_app(service)  # type: ignore[arg-type]
+                if service not in _APPS:
+                    _APPS[service] = create_backend_app(service)  # type: ignore[arg-type]
             _follow_the_clock()
         self.forget()
 
@@ -79,7 +81,7 @@ class Moto:
         made = Request.from_primitives(request.method, url, self._headers(request.headers, host), request.body)
         made.environ["RAW_URI"] = request.path + (f"?{request.query}" if request.query else "")
         with self.at_its_time():
-            chunks, status, headers = run_wsgi_app(self._apps[service], made.environ, buffered=True)
+            chunks, status, headers = run_wsgi_app(_APPS[service], made.environ, buffered=True)
             body = b"".join(chunks)
         return HttpAnswer(int(status.split()[0]), dict(headers), body)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rehearsal.cloud.aws import billing, inventory
 from rehearsal.cloud.aws.call import Json, Trouble
-from rehearsal.cloud.aws.ec2 import bodies, catalogue, lifecycle
+from rehearsal.cloud.aws.ec2 import bodies, catalogue, lifecycle, network
 from rehearsal.cloud.aws.ec2.fleet import Fleet
 from rehearsal.cloud.aws.ec2.guest import GuestView
 from rehearsal.cloud.aws.front import Front
@@ -80,6 +80,7 @@ class LocalAwsCloud:
             self.state.moto.load()
             catalogue.keep_region(self.region)
             catalogue.add_images(self.state)
+            network.open_default(self.state)
             self.state.roles.add_managed(self.state.inventory.managed_policies)
             self.state.roles.changed()
         self.clock.start()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rehearsal.cloud.aws import wire
 from rehearsal.cloud.aws.call import Json
+from rehearsal.cloud.aws.state import State
 
 
-def reservation(moto_reservation: Any) -> Json:
-    """Moto's reservation, through moto's own serializer and botocore's reader."""
+def reservation(state: State, instance_id: str) -> Json:
+    """The reservation of an instance that exists, through moto."""
     operation = wire.model("ec2").operation_model("DescribeInstances")
-    answer = wire.answered(operation, {"Reservations": [moto_reservation]}, "ec2", "internal")
-    return dict(wire.read(operation, answer)["Reservations"][0])
+    request = wire.remade("ec2", operation, {"InstanceIds": [instance_id]}, state.region)
+    return dict(wire.read(operation, state.moto.ask("ec2", request))["Reservations"][0])

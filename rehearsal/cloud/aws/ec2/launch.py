@@ -7,10 +7,11 @@ from typing import Any
 
 from rehearsal.cloud.aws.call import Call, Json, Result
 from rehearsal.cloud.aws.ec2 import bodies, catalogue, lifecycle, refusals, spot
+from rehearsal.cloud.aws.ec2.described import reservation
 from rehearsal.cloud.aws.errors import AwsError, NotModelled
 from rehearsal.cloud.aws.state import State
 
-UNUSED = ("LaunchTemplate", "HibernationOptions", "CapacityReservationSpecification", "ElasticGpuSpecification")
+UNUSED = ("LaunchTemplate", "CapacityReservationSpecification", "ElasticGpuSpecification")
 
 
 def run(state: State, call: Call) -> Result:
@@ -41,12 +42,9 @@ def _again(state: State, call: Call, token: str) -> Result:
     before, ids = state.run_tokens[token]
     if before != call.params:
         raise AwsError("IdempotentParameterMismatch", "The client token has been used with other parameters.")
-    described = state.ec2.get_reservations_by_instance_ids(ids)
-    if not described:
+    if bodies.find(state, ids[0]) is None:
         raise AwsError("InvalidInstanceID.NotFound", f"The instance ID '{ids[0]}' does not exist")
-    from rehearsal.cloud.aws.ec2.described import reservation  # imports this package's table of fields
-
-    return reservation(described[0])
+    return reservation(state, ids[0])
 
 
 def _checked(state: State, call: Call) -> Json:
@@ -63,6 +61,7 @@ def _checked(state: State, call: Call) -> Json:
     if image is None:
         raise AwsError("InvalidAMIID.NotFound", f"The image id '[{params.get('ImageId', '')}]' does not exist")
     refusals.architecture(description, image)
+    refusals.hibernation(params, description)
     refusals.profile(state, params)
     refusals.market(params)
     zone, filled = _place(state, params, kind)
@@ -71,6 +70,7 @@ def _checked(state: State, call: Call) -> Json:
     if refusals.is_spot(params):
         refusals.price(state, params, kind, zone)
     filled["BlockDeviceMappings"] = _disks(params, image)
+    filled["MinCount"] = count  # moto makes the least that is wanted, AWS the most
     refusals.capacity(state, call, kind, zone)
     return filled
 

@@ -9,6 +9,16 @@ from rehearsal.cloud.aws.errors import AwsError
 from rehearsal.cloud.aws.state import State
 
 
+def open_default(state: State) -> None:
+    """Give the default network the gateway and the route that AWS's has, and moto's lacks. Called under the lock."""
+    with state.moto.at_its_time():
+        vpc = state.ec2.default_vpc
+        gateway = state.ec2.create_internet_gateway()
+        state.ec2.attach_internet_gateway(gateway.id, vpc.id)
+        main = next(t for t in state.ec2.route_tables.values() if t.vpc_id == vpc.id and t.main_association_id is not None)
+        state.ec2.create_route(main.id, "0.0.0.0/0", None, gateway_id=gateway.id)
+
+
 def table_of(state: State, subnet: Any) -> Any | None:
     """The subnet's route table: its own, else the network's main one."""
     tables = [t for t in state.ec2.route_tables.values() if t.vpc_id == subnet.vpc_id]

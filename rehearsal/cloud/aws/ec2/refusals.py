@@ -32,9 +32,19 @@ def architecture(description: Json, image: Any) -> None:
             "InvalidParameterValue",
             f"The architecture '{','.join(supported)}' of the specified instance type does not match the architecture "
             f"'{image.architecture}' of the specified AMI. Specify an instance type and an AMI that have matching architectures, "
-            "and try again. You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the instance "
-            "type or AMI.",
+            "and try again. You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the "
+            "instance type or AMI.",
         )
+
+
+def hibernation(params: Json, description: Json) -> None:
+    """No G5g can hibernate, and nothing here does."""
+    if not (params.get("HibernationOptions") or {}).get("Configured"):
+        return
+    if not description.get("HibernationSupported"):
+        kind = params.get("InstanceType")
+        raise AwsError("UnsupportedHibernationConfiguration", f"Hibernation is not supported for the instance type {kind}.")
+    raise NotModelled("hibernation")
 
 
 def profile(state: State, params: Json) -> None:
