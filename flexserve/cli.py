@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -285,7 +286,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     output = Output(as_json="--json" in words)
     debug = "--debug" in words
     try:
-        return int(app(words, prog_name="flexserve", standalone_mode=False) or 0)
+        code = int(app(words, prog_name="flexserve", standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return code
     except FlexserveError as error:
         return _failed(error, output, debug)
     except click.ClickException as error:
@@ -295,9 +298,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(_usage(error), output, debug)
     except (KeyboardInterrupt, click.Abort):
         return _failed(Interrupted("interrupted before the command began"), output, debug)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # the reader has gone (`| head`): nothing more to say
+        _nowhere(1, 2)
         return int(ExitCode.FAILED)
+    except OSError as error:
+        return _failed(_system(error), Output(), debug)  # in words also with --json: it may be stdout that is full
     except Exception as error:
         unexpected = FlexserveError(
             f"unexpected: {type(error).__name__}: {error}", way_out="run it again with --debug and report what it prints"
@@ -310,6 +315,25 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+def _nowhere(*descriptors: int) -> None:
+    """What is still in the buffers goes nowhere: at its end Python would complain about it once more."""
+    for descriptor in descriptors:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def _system(error: OSError) -> FlexserveError:
+    """The system's refusal as a sentence that names the file; without one it is the output that could not be written."""
+    why = error.strerror or type(error).__name__
+    if error.filename is not None:
+        return FlexserveError(
+            f"{error.filename}: {why}", way_out="give flexserve a place where it may read and write; --debug says more"
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        _nowhere(1)
+        return FlexserveError("the output could not be written", why=why, way_out="send it to a place with room")
+    return FlexserveError(f"the system refused: {why}", way_out="run it again with --debug and report what it prints")
 
 
 def _failed(error: FlexserveError, output: Output, debug: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -64,10 +65,13 @@ class Output:
 
     def error(self, error: FlexserveError) -> None:
         """The one place where an error is printed: a sentence on stderr, or its JSON document on stdout."""
-        self.clear()
-        if self.as_json:
-            print(dump(error.as_dict()), file=self.out, flush=True)
-        else:
+        with contextlib.suppress(OSError):  # a full or closed stream is the error, or must not hide it
+            self.clear()
+        with contextlib.suppress(OSError):
+            if self.as_json:
+                print(dump(error.as_dict()), file=self.out, flush=True)
+                return
+        with contextlib.suppress(OSError):
             print(f"{self.style('error:', 'red', self.err)} {error}", file=self.err, flush=True)
 
 

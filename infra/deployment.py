@@ -98,7 +98,11 @@ def from_stack_file(root: Path, stack: str, sets: Sequence[str] = ()) -> Deploym
     path = root / "stacks" / f"Pulumi.{stack}.yaml"
     if not path.is_file():
         known = sorted(p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in path.parent.glob("Pulumi.*.yaml"))
-        raise BadConfig(f"no stack {stack!r}", why=f"there is no stacks/{path.name}", way_out=nearest(stack, known))
+        raise BadConfig(
+            f"no stack {stack!r}",
+            why=f"there is no stacks/{path.name}",
+            way_out=nearest(stack, known, f"write {path.name} into stacks/; docs/operator/start.md says what it holds"),
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from infra.wording import nearest
 from verdict.errors import BadConfig
 
 LOCKS = ("encryptionsalt", "encryptedkey", "secretsprovider")
@@ -18,7 +19,7 @@ def private_copy(root: Path, folder: Path, stack: str, config: Mapping[str, str]
     source = root / "stacks" / f"Pulumi.{stack}.yaml"
     if not source.is_file():
         known = sorted(p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in source.parent.glob("Pulumi.*.yaml"))
-        raise BadConfig(f"no stack {stack!r}", way_out=f"one of {', '.join(known)}")
+        raise BadConfig(f"no stack {stack!r}", way_out=nearest(stack, known, "write its file into stacks/"))
     project = folder / "project"
     (project / "stacks").mkdir(parents=True)
     (project / "Pulumi.yaml").write_text((root / "Pulumi.yaml").read_text(encoding="utf-8"), encoding="utf-8")

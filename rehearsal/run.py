@@ -18,9 +18,11 @@ from rehearsal.folders import new_folder
 from rehearsal.product import Product, Ran
 from rehearsal.project import change, private_copy
 from rehearsal.stage import Stage, stage
-from rehearsal.verdict import Verdict
+from rehearsal.verdict import LOG, Failure, Verdict
 from verdict.exit_codes import ExitCode
 
+TAIL = 12  # lines of the command that failed
+_ERROR = (("rule", "refused by rule "), ("what", ""), ("why", "why: "), ("way_out", "way out: "))
 SECRET_NAME = "hf-token"
 
 
@@ -47,6 +49,7 @@ class Rehearsal:
         self.folder = Path()
         self.stage: Stage
         self.product: Product
+        self.asked: Ran  # the command of `ask`
         self._started = 0.0
         self._before: set[tuple[str, str, str]] = set()  # the operator's own things: the stored token
 
@@ -60,7 +63,7 @@ class Rehearsal:
             settings = (*self.stage.settings(), *self.sets)
             project = private_copy(self.root, self.folder, self.stack, self.stage.stack_config(), settings)
             environment = {**_own_environment(), **pulumi_environment(self.folder), **self.stage.environment()}
-            self.product = Product(project, environment, self.folder / "commands.log", self.say)
+            self.product = Product(project, environment, self.folder / LOG, self.say)
             if self.secret:
                 self.stage.cloud.put_secret(SECRET_NAME, self.secret)
             self._before = {_key(item) for item in self.stage.cloud.ledger.items()}
@@ -98,7 +101,7 @@ class Rehearsal:
         """Ask through the product's own tunnel, with a client that is not the product's; the answer, empty without one."""
         self.verdict.nonce = nonce = secrets.token_hex(6)
         command = f"{sys.executable} -m rehearsal.ask {nonce}"
-        ran = self.product.flexserve("tunnel", "-s", self.stack, "--port", "0", "--exec", command, timeout=120)
+        ran = self.asked = self.product.flexserve("tunnel", "-s", self.stack, "--port", "0", "--exec", command, timeout=120)
         self.verdict.steps.append({"command": "tunnel --exec", "exit": ran.returncode, "seconds": round(ran.seconds, 2)})
         answers = [line for line in ran.stdout.splitlines() if '"answer"' in line]
         self.verdict.answer = str(json.loads(answers[-1])["answer"]) if answers else ""
@@ -109,24 +112,27 @@ class Rehearsal:
         """Up, one answer, down. The first command that fails decides the exit code; down is run whatever happened."""
         up = self.step("up", "--yes")
         if up.returncode != ExitCode.DONE:
-            self._failed(up.returncode, cause_of(up))
+            self._failed(up)
         status = self.step("status", "--boot")
         self.verdict.phases = with_held(status.document.get("phases", []), self.stage.held())
         if up.returncode == ExitCode.DONE:
             if status.returncode != ExitCode.DONE:
-                self._failed(status.returncode, cause_of(status))
+                self._failed(status)
             else:
                 self.ask()
                 if not self.verdict.served:
-                    self._failed(ExitCode.FAILED, "the tunnel gave no answer with the nonce")
+                    self._failed(self.asked, "the tunnel gave no answer with the nonce")
         down = self.step("down", "--yes")
         if down.returncode != ExitCode.DONE:
-            self._failed(down.returncode, cause_of(down))
+            self._failed(down)
         return self.verdict
 
-    def _failed(self, code: int, cause: str) -> None:
+    def _failed(self, ran: Ran, cause: str = "") -> None:
+        """Only the first failure counts: what follows it follows from it."""
         if not self.verdict.product_exit:
-            self.verdict.product_exit, self.verdict.cause = int(code), cause
+            self.verdict.product_exit = ran.returncode or int(ExitCode.FAILED)
+            self.verdict.cause = cause or cause_of(ran)
+            self.verdict.failure = failure_of(ran)
 
 
 def rehearse(root: Path, stack: str, *, sets: Sequence[str], faults: Sequence[Fault], say: Callable[[str], None]) -> Verdict:
@@ -145,6 +151,15 @@ def cause_of(ran: Ran) -> str:
             return str(document[key].get(field, ""))
     lines = [line for line in ran.stderr.splitlines() if line.strip()]
     return lines[-1] if lines else f"exit {ran.returncode}"
+
+
+def failure_of(ran: Ran) -> Failure:
+    """The product's own error and the last lines of what it said."""
+    document = ran.document
+    error = document.get("error") or document.get("refused") or {}
+    words = [f"{label}{error[key]}" for key, label in _ERROR if error.get(key)] if isinstance(error, dict) else []
+    lines = [line for line in ran.stderr.splitlines() if line.strip()]
+    return Failure(" ".join(ran.argv), ran.returncode, tuple(words), tuple(lines[-TAIL:]))
 
 
 def _key(item: LedgerItem) -> tuple[str, str, str]:

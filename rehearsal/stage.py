@@ -18,16 +18,21 @@ from verdict.errors import BadConfig
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the rehearsal, for the verdict: is it the real one, and which."""
+    """A part of the rehearsal, for the verdict: is it the real one, and which. `real` None: there was none."""
 
-    real: bool
+    real: bool | None
     name: str
     version: str = ""
     why: str = ""  # why a stand-in stands in
 
     def as_dict(self) -> dict[str, object]:
         """The `parts` entry of the contract."""
-        return {"is": "real" if self.real else "stand-in", "name": self.name, "version": self.version, "why": self.why}
+        return {
+            "is": {True: "real", False: "stand-in", None: "none"}[self.real],
+            "name": self.name,
+            "version": self.version,
+            "why": self.why,
+        }
 
 
 class Stage(AbstractContextManager["Stage"], Protocol):

@@ -9,6 +9,22 @@ from rehearsal.contracts import Ledger, LedgerItem
 from rehearsal.stage import Part
 from verdict.exit_codes import ExitCode
 
+LOG = "commands.log"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The first command that failed: its own error, in the order what, why, way out, and the last lines that it wrote."""
+
+    command: str
+    exit: int
+    error: tuple[str, ...]
+    log_tail: tuple[str, ...]
+
+    def as_dict(self, kept_at: str) -> dict[str, object]:
+        """For the verdict; `log` is where all of it is kept."""
+        return {**vars(self), "error": list(self.error), "log_tail": list(self.log_tail), "log": f"{kept_at}/{LOG}"}
+
 
 @dataclass
 class Verdict:
@@ -29,6 +45,7 @@ class Verdict:
     seconds: float = 0.0
     steps: list[Mapping[str, object]] = field(default_factory=list)
     kept_at: str = ""
+    failure: Failure | None = None
 
     def read(self, ledger: Ledger, before: Collection[tuple[str, str, str]] = ()) -> None:
         """Take the ledger's word for what bills; `before` is what the operator had already (kind, name, where)."""
@@ -72,6 +89,7 @@ class Verdict:
             "seconds": round(self.seconds, 1),
             "exit_code": self.exit_code,
             "kept_at": self.kept_at,
+            "failure": self.failure.as_dict(self.kept_at) if self.failure else None,
         }
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
 
+from verdict.places import cache_root
+
 
 class Compiled(BytecodeCache):
-    """One file a template, below the flexserve cache (`$FLEXSERVE_CACHE`, `$XDG_CACHE_HOME/flexserve`, `~/.cache/flexserve`)."""
+    """One file a template, below the flexserve cache."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,6 +44,4 @@ class Compiled(BytecodeCache):
 
 def kept() -> Compiled:
     """The cache of this user."""
-    named = os.environ.get("FLEXSERVE_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118 - no HOME is no error
-    return Compiled((Path(named) if named else Path(base) / "flexserve") / "templates")
+    return Compiled(cache_root() / "templates")

@@ -56,13 +56,27 @@ def ask(url: str, *, nonce: str | None = None, timeout: float = TIMEOUT_S) -> An
             }
             document = _json(client.post(f"{base}/chat/completions", json=body))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise FlexserveError("the server did not answer", why=f"{type(error).__name__}: {error}") from error
+        raise FlexserveError("the server did not answer", why=_why(error), way_out=_way_out(error)) from error
     try:
         text = str(document["choices"][0]["message"].get("content") or "")
     except (LookupError, TypeError, AttributeError) as error:
         raise FlexserveError("the server's answer is not a chat completion", why=str(document)[:200]) from error
     tokens = (document.get("usage") or {}).get("completion_tokens")
     return Answer(nonce, text, model, time.monotonic() - started, tokens if isinstance(tokens, int) else None)
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _way_out(error: Exception) -> str:
+    import httpx
+
+    if isinstance(error, httpx.ConnectError):
+        return "open the tunnel there (flexserve tunnel -s STACK), or give the address of a server that is up"
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+        return "write the address as http://localhost:8000"
+    return "flexserve status -s STACK says how the machine is, flexserve logs -s STACK what the server wrote"
 
 
 def _json(response: Any) -> dict[str, Any]:

@@ -49,11 +49,21 @@ def run(
     return ExitCode(verdict.exit_code) if verdict.exit_code in set(ExitCode) else ExitCode.FAILED
 
 
+def failed(failure: object) -> list[str]:
+    """Which command failed, what it said, and where all of it is."""
+    if not isinstance(failure, dict):
+        return []
+    lines = ["", f"  {failure['command']} ended with {failure['exit']}", *(f"    {line}" for line in failure["error"])]
+    if failure["log_tail"]:
+        lines += ["  its last lines:", *(f"    | {line}" for line in failure["log_tail"])]
+    return [*lines, f"  all of it: {failure['log']}"]
+
+
 def page(document: dict[str, object]) -> str:
     """The verdict for people."""
-    lines = [f"{document['stack']}: {document['verdict']}", ""]
     phases = document["phases"]
     assert isinstance(phases, list)
+    lines = [f"{document['stack']}: {document['verdict']}", *([""] if phases else [])]
     for phase in phases:
         own = float(phase.get("seconds") or 0) - float(phase.get("held_s") or 0)
         held = f" + {phase['held_s']:.1f} s held" if phase.get("held_s") else ""
@@ -73,4 +83,5 @@ def page(document: dict[str, object]) -> str:
     lines += ["", f"  {document['seconds']} s, exit {document['exit_code']}"]
     if document["kept_at"]:
         lines.append(f"  logs and state are kept at {document['kept_at']}")
+    lines += failed(document.get("failure"))
     return "\n".join(lines)

@@ -48,7 +48,8 @@ def chat(url: str) -> Check:
     try:
         answer = ask(url)
     except FlexserveError as error:
-        return {"name": "chat", "outcome": "fail", "why": f"{error.what}: {error.why}" if error.why else error.what}
+        way_out = f" (way out: {error.way_out})" if error.way_out else ""
+        return {"name": "chat", "outcome": "fail", "why": (f"{error.what}: {error.why}" if error.why else error.what) + way_out}
     if not answer.ok:
         return {"name": "chat", "outcome": "fail", "why": f"asked for {answer.nonce}, got {answer.text[:80]!r}"}
     return {"name": "chat", "outcome": "pass", "why": f"{answer.model} answered {answer.nonce} in {answer.seconds:.1f} s"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from rehearsal.machine.build import recipe, sources
 from verdict.errors import FlexserveError
+from verdict.places import cache_root
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,6 @@ class Assets:
     root: Path
     images: Path
     repo: Path
-
-
-def cache_root() -> Path:
-    """`$FLEXSERVE_CACHE`, else `$XDG_CACHE_HOME/flexserve`, else `~/.cache/flexserve`."""
-    if named := os.environ.get("FLEXSERVE_CACHE"):
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "flexserve"
 
 
 def cache_folder(part: str, codename: str) -> Path:

@@ -46,7 +46,6 @@ class GceFlexStage:
         self._stack = ExitStack()
         self._environment: dict[str, str] = {}
         self._held: dict[str, float] = {}
-        self._kinds: set[str] = set()
 
     def __enter__(self) -> Self:
         """Start from the inside out: machines, cloud, provider, relay, the operator's registry and Hub."""
@@ -98,7 +97,6 @@ class GceFlexStage:
     def held(self) -> Mapping[str, float]:
         """Seconds held on purpose, by phase, over all machines so far."""
         for machine in self.room.machines.values():
-            self._kinds.add(machine.kind)
             if isinstance(machine, BootedMachine):
                 self._held |= _by_phase(machine.held())
         return self._held
@@ -110,11 +108,20 @@ class GceFlexStage:
             "engine": Part(True, "pulumi", program_version("pulumi")),
             "provider": Part(False, "stand-in for pulumi-resource-gcp, held to recordings of the real one", VERSION, no_site),
             "cloud": Part(False, "local Google APIs, checked against Google's discovery documents", "", "no account"),
-            "machine": Part("booted" in self._kinds, "systemd-nspawn with a real dockerd and Google's guest agent"),
+            "machine": self._machine(),
             "relay": Part(False, "local IAP relay", "", "no account"),
-            "vllm": Part(False, "stand-in server, arguments checked against vLLM's own list", "0.32.0", "no accelerator here"),
+            "vllm": Part(False, "stand-in server, arguments checked against vLLM's own list", "0.32.0", "no accelerator here")
+            if self.room.machines
+            else Part(None, "no server was started"),
             "sdk": Part(True, "pulumi-gcp", version("pulumi-gcp")),
         }
+
+    def _machine(self) -> Part:
+        if not self.room.machines:
+            return Part(None, "no machine was made")
+        if self.room.kind == "booted":
+            return Part(True, "systemd-nspawn with a real dockerd and Google's guest agent")
+        return Part(False, "a sandbox with stand-in commands", why=self.room.why_sandbox)
 
     def host_left(self) -> Sequence[str]:
         """What machines still have on this host."""

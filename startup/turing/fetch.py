@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verdict.errors import CannotTell
+from verdict.places import cache_root
 
 HERE = Path(__file__).resolve().parent
 LOCK = HERE / "requirements-prove.lock"
@@ -57,10 +57,8 @@ def newest() -> Release:
 
 
 def cache() -> Path:
-    """`$FLEXSERVE_CACHE`, or the user's cache folder: where `make setup` keeps its things too."""
-    if own := os.environ.get("FLEXSERVE_CACHE"):
-        return Path(own).expanduser().absolute() / "turing"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flexserve" / "turing"
+    """Below the cache: where `make setup` keeps its things too."""
+    return cache_root() / "turing"
 
 
 def sources(release: Release) -> Path:

@@ -74,3 +74,10 @@ def test_tokens_are_counted_from_the_servers_own_counters():
     with serving(OpenAiServer()) as server:
         assert metrics.fetch(server.url) == 1500
     assert metrics.fetch("http://127.0.0.1:9") is None
+
+
+@pytest.mark.parametrize(("url", "way_out"), [("http://127.0.0.1:1", "flexserve tunnel"), ("localhost", "http://localhost:8000")])
+def test_a_server_that_is_not_there_has_a_way_out(flexserve, project, url, way_out):
+    code, out, _ = flexserve("smoke", "--url", url, "--json")
+    (check,) = document(out)["checks"]
+    assert code == 1 and check["outcome"] == "fail" and "way out: " in check["why"] and way_out in check["why"]

@@ -14,10 +14,10 @@ import pytest
 
 from tools.setup import debian, downloads, golang
 from tools.setup.engine import BUILT, INSTALLER, ON_PATH, built_folder, found, language_folder, links, wanted
-from tools.setup.host import cache_root
 from tools.setup.step import Skip, StepFailed
 from tools.setup.steps import apt, pulumi, venv
 from tools.setup.versions import locked, locked_lines, parse
+from verdict.places import cache_root
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
         ({"FLEXSERVE_CACHE": "/a", "XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/a"),
         ({"XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/b/flexserve"),
         ({"HOME": "/c"}, "/c/.cache/flexserve"),
+        ({"HOME": "/c", "FLEXSERVE_CACHE": "", "XDG_CACHE_HOME": ""}, "/c/.cache/flexserve"),
+        ({"HOME": "no/root", "TMPDIR": "/t"}, f"/t/flexserve-{os.getuid()}"),
     ],
 )
 def test_the_cache_is_where_it_is_asked_to_be(environ, expected):

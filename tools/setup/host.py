@@ -10,17 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from verdict.places import cache_root
+
 # A variable of these would send packages elsewhere, or make the new environment see the old one.
 _LEFT_OUT = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_HASHES", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-
-
-def cache_root(environ: Mapping[str, str]) -> Path:
-    """Where built things are kept, one folder each: `$FLEXSERVE_CACHE`, or the user's cache folder."""
-    if own := environ.get("FLEXSERVE_CACHE"):
-        return Path(own).expanduser().absolute()
-    if shared := environ.get("XDG_CACHE_HOME"):
-        return Path(shared) / "flexserve"
-    return Path(environ.get("HOME") or Path.home()) / ".cache" / "flexserve"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+"""What a verdict says of a rehearsal that failed, and of the parts that it never came to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from flexserve.commands.rehearse import page
+from rehearsal.product import Ran
+from rehearsal.run import TAIL, failure_of
+from rehearsal.stage import Part
+from rehearsal.targets.gce_flex import GceFlexStage
+from rehearsal.verdict import Verdict
+from verdict.errors import FlexserveError, NoCapacity, Refused
+
+ERRORS = [
+    (NoCapacity("none there", why="STOCKOUT", way_out="another zone"), ["none there", "why: STOCKOUT", "way out: another zone"]),
+    (Refused("window-bounds", why="too long", way_out="8h"), ["refused by rule window-bounds", "why: too long", "way out: 8h"]),
+    (FlexserveError("it broke"), ["it broke"]),
+]  # fmt: skip
+
+
+def ran(stdout: str, *lines: str, code: int = 4) -> Ran:
+    return Ran(("flexserve", "up", "-s", "tpu-v6e", "--json", "--yes"), code, stdout, "\n".join(lines), 1.0)
+
+
+def shown(verdict: Verdict) -> str:
+    return page(verdict.as_dict())
+
+
+@pytest.mark.parametrize(("error", "said"), ERRORS)
+def test_the_first_failure_is_shown_with_its_cause_and_where_the_rest_is(error, said):
+    failure = failure_of(ran(json.dumps(error.as_dict()), *(f"line {n}" for n in range(TAIL + 5))))
+    text = shown(Verdict("tpu-v6e", failure=failure, product_exit=4, kept_at="/kept"))
+    assert "flexserve up -s tpu-v6e --json --yes ended with 4" in text
+    for words in said:
+        assert f"\n    {words}\n" in text
+    assert f"| line {TAIL + 4}\n" in text and "| line 5\n" in text and "| line 4\n" not in text
+    assert text.endswith("all of it: /kept/commands.log")
+
+
+def test_a_command_that_died_without_a_document_shows_its_last_lines():
+    text = shown(Verdict("s", failure=failure_of(ran("", "Segmentation fault", code=-11)), kept_at="/kept"))
+    assert "ended with -11" in text and "    | Segmentation fault\n" in text
+
+
+def test_a_rehearsal_that_went_well_shows_no_failure():
+    assert "ended with" not in shown(Verdict("s", served=True))
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "machine", "vllm"),
+    [
+        (0, "booted", "none", "none"),
+        (0, "sandbox", "none", "none"),
+        (1, "booted", "real", "stand-in"),
+        (1, "sandbox", "stand-in", "stand-in"),
+    ],
+)
+def test_what_was_never_made_is_neither_real_nor_a_stand_in(tmp_path: Path, made, kind, machine, vllm):
+    stage = GceFlexStage(tmp_path)
+    room = SimpleNamespace(machines=dict.fromkeys(range(made)), kind=kind, why_sandbox="not root")
+    stage.room = room  # type: ignore[assignment]
+    parts = {name: part.as_dict() for name, part in stage.parts().items()}
+    assert (parts["machine"]["is"], parts["vllm"]["is"]) == (machine, vllm)
+    assert ("sandbox" in parts["machine"]["name"]) == (machine == "stand-in")
+
+
+def test_a_part_says_which_it_is():
+    assert [Part(real, "x").as_dict()["is"] for real in (True, False, None)] == ["real", "stand-in", "none"]
