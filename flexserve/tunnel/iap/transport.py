@@ -62,6 +62,11 @@ class Link(WSListener):
         self._is_closing: Callable[[], bool] = lambda: True
         self.paused = False
 
+    @property
+    def closing(self) -> bool:
+        """Whether its owner has let go of it."""
+        return self._owner is None
+
     def on_ws_connected(self, transport: WSTransport) -> None:
         """picows: the upgrade is done."""
         self._ws = transport
@@ -191,6 +196,7 @@ class Dialer:
         self._context = context
         self._proxy = proxy
         self._links: set[Link] = set()
+        self._abandoned: set[asyncio.Task[Link]] = set()
         self._addresses: list[tuple[int, tuple[object, ...]]] = []
         self._resolved_at = 0.0
 
@@ -207,12 +213,17 @@ class Dialer:
         return await self._open(session, owner, True)
 
     async def closed(self) -> None:
-        """Return when every link is closed, or was dropped because it took longer than `close_s`."""
+        """Close every link in order; return when all are, or were dropped because they took longer than `close_s`."""
+        for link in list(self._links):
+            if not link.closing:
+                link.close()
         deadline = time.monotonic() + self.limits.close_s
-        while self._links and time.monotonic() < deadline:
+        while (self._links or self._abandoned) and time.monotonic() < deadline:
             await asyncio.sleep(0.005)
         for link in list(self._links):
             link.drop()
+        for task in list(self._abandoned):
+            task.cancel()
 
     async def _open(self, session: Session, owner: Owner, fresh_token: bool) -> Link:
         token = await self._token(fresh_token)
@@ -221,9 +232,10 @@ class Dialer:
             url = urls.reconnect_url(self._root, self.access, sid, session.received)
         else:
             url = urls.connect_url(self._root, self.access)
+        link = Link(owner, self._links)
         try:
             async with asyncio.timeout(self.limits.link_s):
-                return await self._upgrade(url, token, owner)
+                return await self._whole(link, url, token)
         except TimeoutError:
             self._addresses = []
             raise TunnelFailure(codes.UNKNOWN, f"no link within {self.limits.link_s:g} s") from None
@@ -235,8 +247,29 @@ class Dialer:
             self._addresses = []
             raise TunnelFailure(codes.UNKNOWN, error.strerror or str(error)) from error
 
-    async def _upgrade(self, url: str, token: str, owner: Owner) -> Link:
-        link = Link(owner, self._links)
+    async def _whole(self, link: Link, url: str, token: str) -> Link:
+        """`_upgrade`, which goes on to its end when this call is cancelled, and is then closed in order.
+
+        A socket that just ends after the relay saw the request leaves a session there, kept for a resume that never comes.
+        """
+        task = asyncio.ensure_future(self._upgrade(link, url, token))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            link.close()  # before the upgrade: it closes itself when that is done
+            if not task.done():
+                self._abandoned.add(task)
+                late = asyncio.get_running_loop().call_later(self.limits.close_s, task.cancel)
+                task.add_done_callback(lambda done: self._settled(done, late))
+            raise
+
+    def _settled(self, task: asyncio.Task[Link], late: asyncio.TimerHandle) -> None:
+        late.cancel()
+        self._abandoned.discard(task)
+        if not task.cancelled():
+            task.exception()  # taken: nobody waits for it
+
+    async def _upgrade(self, link: Link, url: str, token: str) -> Link:
         headers = {"Origin": urls.ORIGIN, "Sec-WebSocket-Protocol": urls.SUBPROTOCOL, "User-Agent": "flexserve"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -256,9 +289,6 @@ class Dialer:
                 socket_factory=self._connected_socket,
                 ssl_shutdown_timeout=self.limits.close_s,
             )
-        except asyncio.CancelledError:
-            link.close()
-            raise
         except Exception as error:
             if type(error).__name__ == "ProxyError":  # python_socks is picows' own dependency
                 raise _proxy_refused(str(error)) from error

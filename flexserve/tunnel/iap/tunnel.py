@@ -122,13 +122,12 @@ class IapTunnel(Tunnel):
             task.cancel()
         if self._server is not None:
             self._server.close()
-        if self._preparing is not None:  # an opening that is cancelled half-way would leave its session with the relay
-            await asyncio.wait((self._preparing,), timeout=self._options.limits.close_s)
+        if self._preparing is not None:
             self._preparing.cancel()
         self._drop_spare()
         for connection in list(self._live):
             connection.discard()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *([self._preparing] if self._preparing is not None else []), return_exceptions=True)
         await self._dialer.closed()
         self._tell("stopped", **_fields(self.stats()))
 
