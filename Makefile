@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Found by running it: the shim of a version manager may answer with another Python, or with none.
 INTERPRETER = "$$(tools/python)"
 
-.PHONY: setup setup-all rehearse test prove-turing lint lock clean distclean
+.PHONY: setup setup-all setup-tests rehearse test prove-turing lint lock clean distclean
 
 setup:
 	@$(INTERPRETER) -m tools.setup account
@@ -17,10 +17,13 @@ setup:
 setup-all:
 	@$(INTERPRETER) -m tools.setup rehearsal
 
+setup-tests:
+	@$(INTERPRETER) -m tools.setup tests
+
 rehearse: setup-all
 	@.venv/bin/flexserve rehearse $(STACK)
 
-test: setup-all
+test: setup-tests
 	@.venv/bin/python -m tools.lint
 	@.venv/bin/python -m pytest $(PYTEST)
 

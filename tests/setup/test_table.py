@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tools.setup.step import ACCOUNT, REHEARSAL, closure
+from tools.setup.step import ACCOUNT, GROUPS, REHEARSAL, TESTS, closure
 from tools.setup.table import STEPS, names
 
 BY_NAME = {step.name: step for step in STEPS}
@@ -18,7 +18,7 @@ def test_names_are_unique():
 def test_a_step_is_complete(step):
     assert step.about and step.limit_s > 0
     assert set(step.needs) <= set(BY_NAME)
-    assert step.group in (ACCOUNT, REHEARSAL)
+    assert step.group in GROUPS
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda s: s.name)
@@ -34,6 +34,11 @@ def test_an_operator_with_an_account_needs_neither_root_nor_the_machine():
     assert "apt" in names(REHEARSAL) and set(names(ACCOUNT)) < set(names(REHEARSAL))
 
 
+def test_what_only_the_tests_need_is_not_in_the_rehearsals_way():
+    assert "session-manager-plugin" not in names(REHEARSAL)
+    assert names(TESTS) == [step.name for step in STEPS]
+
+
 def test_closure_brings_what_is_needed():
     assert [s.name for s in closure(STEPS, ["links"])] == ["venv", "pulumi", "language-python", "links"]
     with pytest.raises(KeyError):
@@ -46,6 +51,7 @@ INPUTS = {
     "bytecode": ["requirements.lock"],
     "pulumi": ["tools/pulumi/go.mod", "tools/pulumi/go.sum"],
     "language-python": ["tools/language-python/go.mod", "tools/language-python/go.sum"],
+    "session-manager-plugin": ["tools/session-manager-plugin/go.mod", "tools/session-manager-plugin/uuid/uuid.go"],
 }
 
 

@@ -1,21 +1,19 @@
-"""The SSM form: a stand-in plugin and a fake StartSession. AWS's own plugin and the agent's data channel were not run."""
+"""How the plugin is supervised, with a stand-in for it and a fake of the service. AWS's own: `test_tunnel_ssm_plugin.py`."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from flexserve.tunnel.dial import tunnel
 from flexserve.tunnel.options import Options
 from infra.access import Ssm
+from rehearsal.ssm import Service
 from tests.tunnel.backend import Backend, stream
 from verdict.errors import FlexserveError, NoAccess
 
@@ -23,7 +21,7 @@ PLUGIN = """#!{python}
 import json, os, socket, sys, threading
 name, region, action, profile, request, endpoint = sys.argv[1:7]
 response = json.loads(os.environ[name])
-assert action == "StartSession" and response["TokenValue"] == "a-secret-token" and "a-secret-token" not in " ".join(sys.argv)
+assert action == "StartSession" and response["TokenValue"] and response["TokenValue"] not in " ".join(sys.argv)
 open({pids!r}, "a").write(str(os.getpid()) + "\\n")
 server = socket.create_server(("127.0.0.1", int(json.loads(request)["Parameters"]["localPortNumber"][0])))
 print("Starting session with SessionId: s-1\\nWaiting for connections...", flush=True)
@@ -43,28 +41,13 @@ while True:
 
 @pytest.fixture
 def service() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            target = body.get("Target", "")
-            status, answer = 200, {"SessionId": "s-1", "TokenValue": "a-secret-token", "StreamUrl": "wss://nowhere.test"}
-            if target in ("TargetNotConnected", "AccessDeniedException"):
-                status, answer = 400, {"__type": target, "message": f"{target} was said"}
-            data = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/x-amz-json-1.1")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def nowhere(target: str, port: int) -> socket.socket:
+        raise ConnectionRefusedError
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with Service(
+        nowhere, refused=lambda target: {"i-off": "TargetNotConnected", "i-no": "AccessDeniedException"}.get(target, "")
+    ) as fake:
+        yield fake.url
 
 
 @pytest.fixture
@@ -116,7 +99,7 @@ def test_a_session_that_ended_is_started_again(service, pids) -> None:
 
 @pytest.mark.parametrize(
     ("target", "error", "text"),
-    [("TargetNotConnected", FlexserveError, "not connected"), ("AccessDeniedException", NoAccess, "may not start a session")],
+    [("i-off", FlexserveError, "not connected"), ("i-no", NoAccess, "may not start a session")],
 )
 def test_the_cause_is_told(service, pids, target, error, text) -> None:
     with pytest.raises(error) as caught, tunnel(Ssm("us-east-1", target), url=service):

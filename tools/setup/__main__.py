@@ -14,11 +14,12 @@ from pathlib import Path
 from tools.setup.host import Host
 from tools.setup.report import Lines
 from tools.setup.run import run_steps
-from tools.setup.step import ACCOUNT, REHEARSAL, Outcome, Result, Step, closure
+from tools.setup.step import ACCOUNT, GROUPS, Outcome, Result, Step, closure
 from tools.setup.table import STEPS, names
 
 _EPILOG = """\
-With no STEP: what an operator with a cloud account needs. The word `rehearsal` stands for everything.
+With no STEP: what an operator with a cloud account needs. The word `rehearsal`
+stands for what a rehearsal needs besides, `tests` for everything.
 Built things are kept in $FLEXSERVE_CACHE, else $XDG_CACHE_HOME/flexserve, else ~/.cache/flexserve.
 FLEXSERVE_DOWNLOADS=no keeps away from Pulumi's download site: the engine is then built from Go modules.
 Exit codes: 0 done, 1 a step failed, 2 usage, 130 interrupted.
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     wanted: list[str] = []
     for word in options.steps or [ACCOUNT]:
-        wanted += names(word) if word in (ACCOUNT, REHEARSAL) else [word]
+        wanted += names(word) if word in GROUPS else [word]
     try:
         steps = closure(STEPS, wanted)
     except KeyError as unknown:

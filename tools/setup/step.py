@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from tools.setup.work import Work
 
 ACCOUNT = "account"  # what an operator with a cloud account needs
-REHEARSAL = "rehearsal"  # what the rehearsal and the tests need besides
+REHEARSAL = "rehearsal"  # what the rehearsal needs besides
+TESTS = "tests"  # what only the tests need
+GROUPS = (ACCOUNT, REHEARSAL, TESTS)  # each with all before it
 
 
 class StepFailed(Exception):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tools.setup.step import ACCOUNT, REHEARSAL, Step
-from tools.setup.steps import apt, machine, pulumi, venv
+from tools.setup.step import GROUPS, Step
+from tools.setup.steps import apt, machine, plugin, pulumi, venv
 
-STEPS: tuple[Step, ...] = (*venv.STEPS, *pulumi.STEPS, *apt.STEPS, *machine.STEPS)
+STEPS: tuple[Step, ...] = (*venv.STEPS, *pulumi.STEPS, *apt.STEPS, *machine.STEPS, *plugin.STEPS)
 
 
 def names(group: str) -> list[str]:
-    """The steps of a group; the rehearsal needs all of them."""
-    return [step.name for step in STEPS if group == REHEARSAL or step.group == ACCOUNT]
+    """The steps of a group and of those before it."""
+    wanted = GROUPS[: GROUPS.index(group) + 1]
+    return [step.name for step in STEPS if step.group in wanted]

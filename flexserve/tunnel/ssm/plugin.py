@@ -1,6 +1,7 @@
 """One port-forwarding session: StartSession, then AWS's session-manager-plugin in a process group of its own.
 
 The session's token goes to the plugin by an environment variable, never by its arguments (plugin 1.2.497 and newer read it there).
+It gets a temporary folder of its own: it leaves its socket there when it is killed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import os
 import shutil
 import signal
 import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from infra.access import Ssm
@@ -21,40 +26,80 @@ PLUGIN = "session-manager-plugin"
 DOCUMENT = "AWS-StartPortForwardingSession"
 RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 _READY = b"Waiting for connections"
+_ENDING = (b"Exiting session", b"SessionId: ", b" timed out", b"Terminate signal")  # said before it closes its connections
+_PORT_TAKEN = b"address already in use"
+_TRIES = 3  # the port that was free when we looked may be another's when the plugin binds it
 _READY_S, _END_S = 30.0, 3.0
+_LOST_S, _LOST_UNSEEN_S = 0.02, 0.5  # how soon after its connections a plugin that ends is seen to have ended
+_SOCKET_NAME, _SOCKET_PATH = 44, 103  # bytes: of the plugin's socket with its slash, of a whole path (macOS: the shortest)
+_FRAME, _FRAME_HEADER, _PIECE = 32_768, 8, 1024  # bytes: the plugin's multiplexing, and what it sends in a message
+_EXITING = 0x4  # PF_EXITING among a process's flags: set before its sockets are closed
+
+
+def would_change(data: bytes) -> bool:
+    """Whether the plugin, when it reads `data` alone and at once, would send its last newline as a carriage return.
+
+    It does that with every piece that is a newline and nothing else, and it cuts its frames into pieces of 1,024 bytes. Seen with
+    1.3.0: a header block of 1,017 bytes arrives broken, each time.
+    """
+    frames = -(-len(data) // _FRAME)
+    return data[-1:] == b"\n" and (len(data) + frames * _FRAME_HEADER) % _PIECE == 1
 
 
 class Session:
     """A running plugin that listens on `port`, on loopback."""
 
-    def __init__(
-        self, client: Any, session_id: str, process: asyncio.subprocess.Process, port: int, rest: asyncio.Task[None]
-    ) -> None:
+    def __init__(self, client: Any, session_id: str, process: asyncio.subprocess.Process, port: int, folder: Path) -> None:
         self.port = port
-        self._client, self._session_id, self._process, self._rest = client, session_id, process, rest
+        self._client, self._session_id, self._process, self._folder = client, session_id, process, folder
+        self._ending = False
+        self._rest: asyncio.Task[None] | None = None
 
     @property
     def alive(self) -> bool:
         """Whether the plugin still runs: SSM ends a session that was idle for its limit (20 minutes unless set)."""
-        return self._process.returncode is None
+        return self._process.returncode is None and not self._ending
 
-    async def ended(self, within_s: float) -> bool:
-        """Whether the plugin ends within that time."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), within_s)
-        return not self.alive
+    async def lost(self) -> bool:
+        """Whether a connection that just ended did so because the plugin ends, and not because the server closed it."""
+        if self.alive and not _exiting(self._process.pid):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _LOST_S if sys.platform == "linux" else _LOST_UNSEEN_S)
+        return not self.alive or _exiting(self._process.pid)
+
+    def watch(self) -> None:
+        """Read what the plugin says from now on: it would stop on a full pipe, and it says when it ends."""
+        self._rest = asyncio.ensure_future(self._read())
 
     async def stop(self) -> None:
         """End the plugin's whole group and the session. Returns when both are gone; a session that is gone already is fine."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self.alive:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):  # at the first it ends in order
+            if self._process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, number)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._process.wait(), _END_S)
-        self._rest.cancel()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # what it started and left
+        if self._rest is not None:
+            self._rest.cancel()
+        await asyncio.to_thread(shutil.rmtree, self._folder, True)
         with contextlib.suppress(Exception):
             await asyncio.to_thread(self._client.terminate_session, SessionId=self._session_id)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while part := await self._process.stdout.read(65_536):
+            self._ending = self._ending or any(words in part for words in _ENDING)
+
+
+def _exiting(pid: int) -> bool:
+    """Whether the process is on its way out; False where the system does not tell."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return bool(int(stat.rpartition(")")[2].split()[6]) & _EXITING)
 
 
 def client(access: Ssm, url: str | None) -> Any:
@@ -73,6 +118,17 @@ def client(access: Ssm, url: str | None) -> Any:
 
 async def start(ssm: Any, access: Ssm) -> Session:
     """A session whose plugin listens. Raises `NoAccess`, `TimedOut` or `FlexserveError` with the cause."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(_PortTaken):
+            return await _start(ssm, access)
+    return await _start(ssm, access)
+
+
+class _PortTaken(FlexserveError):
+    """Another process was faster with the plugin's port."""
+
+
+async def _start(ssm: Any, access: Ssm) -> Session:
     port = _free_port()
     request = {
         "Target": access.instance_id,
@@ -84,28 +140,52 @@ async def start(ssm: Any, access: Ssm) -> Session:
     except Exception as error:  # botocore's
         raise _cause(error, access) from error
     response = {name: answer.get(name) for name in ("SessionId", "TokenValue", "StreamUrl")}
+    folder = _folder()
     process = await asyncio.create_subprocess_exec(
         PLUGIN, RESPONSE_VARIABLE, access.region, "StartSession", "", json.dumps(request), ssm.meta.endpoint_url,
-        env={**os.environ, RESPONSE_VARIABLE: json.dumps(response)},
+        env={**os.environ, RESPONSE_VARIABLE: json.dumps(response), "TMPDIR": str(folder)},
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=_with_us(),
     )  # fmt: skip
+    session = Session(ssm, str(response["SessionId"]), process, port, folder)
     said: list[bytes] = []
+    failure: FlexserveError | None = None
     try:
         async with asyncio.timeout(_READY_S):
             await _ready(process, said)
     except TimeoutError:
-        failure: FlexserveError | None = TimedOut(f"the session to {access.instance_id} did not open within {_READY_S:g} s")
+        failure = TimedOut(f"the session to {access.instance_id} did not open within {_READY_S:g} s")
     except EOFError:
         last = b"".join(said[-3:]).decode("utf-8", "replace").strip()
-        failure = FlexserveError(f"the session to {access.instance_id} ended at once", why=last)
-    else:
-        failure = None
-    session = Session(ssm, str(response["SessionId"]), process, port, asyncio.ensure_future(_drain(process)))
+        kind = _PortTaken if any(_PORT_TAKEN in line for line in said) else FlexserveError
+        failure = kind(f"the session to {access.instance_id} ended at once", why=last)
+    except asyncio.CancelledError:
+        await session.stop()
+        raise
+    session.watch()
     if failure is not None:
         await session.stop()
         raise failure
     return session
+
+
+def _folder() -> Path:
+    """A temporary folder whose path leaves room for the plugin's socket: the name of a Unix socket is short."""
+    folder = Path(tempfile.mkdtemp(prefix="flexserve-"))
+    if len(os.fsencode(folder)) + _SOCKET_NAME <= _SOCKET_PATH:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix="flexserve-", dir="/tmp"))
+
+
+def _with_us() -> Callable[[], None] | None:
+    """What the child does first: ask Linux to end it when the thread that forks it ends; that one lives as long as the tunnel."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    libc = ctypes.CDLL(None)  # loaded here: the child of a process with threads should do little
+    return lambda: libc.prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 async def _ready(process: asyncio.subprocess.Process, said: list[bytes]) -> None:
@@ -115,13 +195,6 @@ async def _ready(process: asyncio.subprocess.Process, said: list[bytes]) -> None
         if _READY in line:
             return
     raise EOFError
-
-
-async def _drain(process: asyncio.subprocess.Process) -> None:
-    """Read what the plugin says, or it would stop on a full pipe."""
-    assert process.stdout is not None
-    while await process.stdout.read(65_536):
-        pass
 
 
 def _cause(error: Exception, access: Ssm) -> FlexserveError:

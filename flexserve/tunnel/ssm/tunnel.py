@@ -16,7 +16,8 @@ from infra.access import Ssm
 from verdict.errors import FlexserveError, Gone
 
 _CHUNK = 65_536
-_LOST_S = 0.5  # a plugin that dies is seen to have ended this soon after its connections
+_APART_S = 0.02  # two writes that the plugin should read as two
+_LOOK_S = 0.25  # how often a client that closed its side is looked at
 
 
 @asynccontextmanager
@@ -80,14 +81,16 @@ class SsmTunnel(Tunnel):
         try:
             session = await self.session()
             far_reader, far_writer = await asyncio.open_connection(listener.HOST, session.port)
-            sending = asyncio.ensure_future(self._copy(reader, far_writer, up=True))
+            sending = asyncio.ensure_future(self._send(reader, far_writer, writer))
             try:
                 await self._copy(far_reader, writer, up=False)
-                if await session.ended(_LOST_S):  # the plugin's end looks like the server's: it must not
+                if await session.lost():  # the plugin's end looks like the server's: it must not
                     raise ConnectionResetError("the session ended")
             finally:
                 sending.cancel()
                 far_writer.close()
+        except asyncio.CancelledError:  # the tunnel closes
+            peer.reset(writer.transport)
         except (FlexserveError, OSError) as error:
             self._resets += 1
             self.tell("reset", connection=number, cause="session", why=str(getattr(error, "what", error)))
@@ -106,14 +109,29 @@ class SsmTunnel(Tunnel):
             await self._session.stop()
         self.tell("stopped", connections=self._count, bytes_up=self._up, bytes_down=self._down)
 
+    async def _send(self, source: asyncio.StreamReader, far: asyncio.StreamWriter, client: asyncio.StreamWriter) -> None:
+        """What the client sends. The plugin has no half-close.
+
+        So a client that closed its side still gets its answer, and one that is gone ends the connection.
+        """
+        with contextlib.suppress(OSError):
+            await self._copy(source, far, up=True)
+        ours, theirs = client.get_extra_info("sockname"), client.get_extra_info("peername")
+        deadline = asyncio.get_running_loop().time() + self._options.limits.half_closed_s
+        while asyncio.get_running_loop().time() < deadline and peer.client_is_gone(theirs, ours) is False:
+            await asyncio.sleep(_LOOK_S)
+        far.close()
+
     async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, up: bool) -> None:
         while data := await source.read(_CHUNK):
-            sink.write(data)
+            if up and plugin.would_change(data):
+                sink.write(data[:-2])
+                await asyncio.sleep(_APART_S)
+                sink.write(data[-2:])
+            else:
+                sink.write(data)
             self._up, self._down = self._up + len(data) * up, self._down + len(data) * (not up)
             await sink.drain()
-        if up:
-            with contextlib.suppress(OSError):
-                sink.write_eof()
 
     async def _examine(self) -> None:
         """End the tunnel after a failure if the window has closed."""

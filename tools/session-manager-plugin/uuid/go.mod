@@ -1,0 +1,3 @@
+module github.com/twinj/uuid
+
+go 1.21
