@@ -234,11 +234,11 @@ def test_a_broken_data_channel_is_resumed_by_the_plugin_itself(service) -> None:
     with tunnel(ACCESS, url=service.url) as opened, socket.create_connection(("127.0.0.1", opened.port), timeout=60) as client:
         client.sendall(b"echo\nbefore")
         assert client.recv(6) == b"before"
+        (session,) = service.live
         service.cut()
+        assert until(lambda: session.channels == 2, 60)  # what is sent before that can end the plugin's upload for good
         client.sendall(b"after")
         assert client.recv(5) == b"after"
-        (session,) = service.live
-        assert session.channels == 2
 
 
 def test_a_port_where_nothing_listens_closes_the_connection(service) -> None:

@@ -20,6 +20,7 @@ from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.sagemaker import problems
 from flexserve.tunnel.sagemaker.assemble import CutStream, NotAStream, assemble, events
 from flexserve.tunnel.sagemaker.problems import Problem, problem
+from flexserve.tunnel.sagemaker.pump import Pump
 from flexserve.tunnel.sagemaker.runtime import Runtime
 from infra.access import SageMaker
 from verdict.errors import NoAccess
@@ -130,43 +131,49 @@ class Proxy(Tunnel):
         if not streamed:
             body = {**body, "stream": True, "stream_options": {"include_usage": True}}
         body.setdefault("model", self._access.model)
-        loop, asked = asyncio.get_running_loop(), _header(request, b"x-request-id")
-        try:
-            ident, parts, stream = await loop.run_in_executor(self._threads, self._runtime.invoke, body, asked)
-        except Exception as error:  # botocore's: all become OpenAI's errors
-            return await exchange.error(problems.of(error))
-        try:
-            if streamed:
-                await self._stream(exchange, parts, ident)
-            else:
-                await exchange.result(*await loop.run_in_executor(self._threads, _whole, parts), ident)
-        except (OSError, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            await exchange.error(problems.of(error))
-        finally:
-            with contextlib.suppress(Exception):
-                await loop.run_in_executor(self._threads, stream.close)
+        asked = _header(request, b"x-request-id")
+        if streamed:
+            await self._stream(exchange, body, asked)
+        else:
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._whole, body, asked)
+            await exchange.document(*answer)
 
-    async def _stream(self, exchange: Exchange, parts: Iterator[bytes], ident: str) -> None:
-        """Hand on the server's own events. A stream that breaks ends in an error event and an unfinished body."""
-        loop = asyncio.get_running_loop()
-        first = await loop.run_in_executor(self._threads, next, parts, None)
-        if first is not None and first.lstrip()[:1] == b"{":  # not a stream: the model refused in JSON
-            rest = await loop.run_in_executor(self._threads, lambda: b"".join(parts))
-            return await exchange.result(*_model_said(first + rest), ident)
-        await exchange.begin_events(ident)
-        part = first
+    def _whole(self, body: dict[str, Any], asked: str) -> tuple[int, dict[str, Any], str]:
+        """Status, document and request id of one whole completion. Blocking: in a thread, all of it in one go."""
         try:
-            while part is not None:
+            ident, parts, stream = self._runtime.invoke(body, asked)
+            with contextlib.closing(stream):
+                return *_whole(parts), ident
+        except Exception as error:  # botocore's: all become OpenAI's errors
+            said = problems.of(error)
+            return said.status, said.body, said.request_id
+
+    async def _stream(self, exchange: Exchange, body: dict[str, Any], asked: str) -> None:
+        """Hand on the server's own events. A stream that breaks ends in an error event and an unfinished body."""
+        pump = Pump(self._runtime, body, asked)
+        self._threads.submit(pump.run)
+        began = False
+        try:
+            first = await pump.next()
+            if first[:1] == b"{" or first.lstrip()[:1] == b"{":  # not a stream: the model refused in JSON
+                while part := await pump.next():
+                    first += part
+                return await exchange.document(*_model_said(first), pump.ident)
+            await exchange.begin_events(pump.ident, first)
+            began = True
+            while part := await pump.next():
                 await exchange.events(part)
-                part = await loop.run_in_executor(self._threads, next, parts, None)
-        except (OSError, asyncio.CancelledError):
+            await exchange.end_events()
+        except OSError:  # the client is gone
             raise
         except Exception as error:
-            await exchange.events(b"data: " + json.dumps(problems.of(error).body).encode() + b"\n\n")
-            return exchange.abort()
-        await exchange.end_events()
+            said = problems.of(error)
+            if not began:
+                return await exchange.error(said)
+            await exchange.events(b"data: " + json.dumps(said.body).encode() + b"\n\n")
+            exchange.abort()
+        finally:
+            pump.stop()
 
 
 class Exchange:
@@ -188,14 +195,11 @@ class Exchange:
         """An error in OpenAI's shape."""
         await self.document(said.status, said.body, said.request_id)
 
-    async def result(self, status: int, document: object, request_id: str) -> None:
-        """A whole completion, or the model's refusal."""
-        await self.document(status, document, request_id)
-
-    async def begin_events(self, request_id: str) -> None:
-        """Headers of an event stream."""
+    async def begin_events(self, request_id: str, first: bytes) -> None:
+        """Headers of an event stream and what there is of it, in one write."""
         headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache"), ("transfer-encoding", "chunked")]
-        await self._send(h11.Response(status_code=200, headers=_with(headers, request_id)))
+        await self._send(h11.Response(status_code=200, headers=_with(headers, request_id)), h11.Data(data=first))
+        self._counted(len(first))
 
     async def events(self, part: bytes) -> None:
         """Bytes of the stream, at once."""
@@ -212,8 +216,7 @@ class Exchange:
         self._connection.send_failed()
 
     async def _send(self, *parts: h11.Event) -> None:
-        for part in parts:
-            self._writer.write(self._connection.send(part) or b"")
+        self._writer.write(b"".join(self._connection.send(part) or b"" for part in parts))
         await self._writer.drain()
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from flexserve.tunnel.ssm.said import Said
 from infra.access import Ssm
 from verdict.errors import FlexserveError, NoAccess, TimedOut
 
@@ -30,7 +31,7 @@ _ENDING = (b"Exiting session", b"SessionId: ", b" timed out", b"Terminate signal
 _PORT_TAKEN = b"address already in use"
 _TRIES = 3  # the port that was free when we looked may be another's when the plugin binds it
 _READY_S, _END_S = 30.0, 3.0
-_LOST_S, _LOST_UNSEEN_S = 0.02, 0.5  # how soon after its connections a plugin that ends is seen to have ended
+_LOST_S = 0.5  # where the system does not tell: a plugin that was killed is seen to have ended this soon after its connections
 _SOCKET_NAME, _SOCKET_PATH = 44, 103  # bytes: of the plugin's socket with its slash, of a whole path (macOS: the shortest)
 _FRAME, _FRAME_HEADER, _PIECE = 32_768, 8, 1024  # bytes: the plugin's multiplexing, and what it sends in a message
 _EXITING = 0x4  # PF_EXITING among a process's flags: set before its sockets are closed
@@ -49,27 +50,27 @@ def would_change(data: bytes) -> bool:
 class Session:
     """A running plugin that listens on `port`, on loopback."""
 
-    def __init__(self, client: Any, session_id: str, process: asyncio.subprocess.Process, port: int, folder: Path) -> None:
+    def __init__(
+        self, client: Any, session_id: str, process: asyncio.subprocess.Process, port: int, said: Said, folder: Path
+    ) -> None:
         self.port = port
-        self._client, self._session_id, self._process, self._folder = client, session_id, process, folder
-        self._ending = False
-        self._rest: asyncio.Task[None] | None = None
+        self._client, self._session_id, self._process, self._said, self._folder = client, session_id, process, said, folder
 
     @property
     def alive(self) -> bool:
         """Whether the plugin still runs: SSM ends a session that was idle for its limit (20 minutes unless set)."""
-        return self._process.returncode is None and not self._ending
+        return self._process.returncode is None and not any(words in self._said.text for words in _ENDING)
 
     async def lost(self) -> bool:
-        """Whether a connection that just ended did so because the plugin ends, and not because the server closed it."""
-        if self.alive and not _exiting(self._process.pid):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _LOST_S if sys.platform == "linux" else _LOST_UNSEEN_S)
-        return not self.alive or _exiting(self._process.pid)
+        """Whether a connection that just ended did so because the plugin ends, and not because the server closed it.
 
-    def watch(self) -> None:
-        """Read what the plugin says from now on: it would stop on a full pipe, and it says when it ends."""
-        self._rest = asyncio.ensure_future(self._read())
+        It says so before it closes its connections, and when it is killed the kernel marks it before that: nothing to wait for.
+        """
+        self._said.read()
+        if self.alive and not self._said.ended and sys.platform != "linux":
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _LOST_S)
+        return not self.alive or self._said.ended or _exiting(self._process.pid)
 
     async def stop(self) -> None:
         """End the plugin's whole group and the session. Returns when both are gone; a session that is gone already is fine."""
@@ -81,24 +82,20 @@ class Session:
                     await asyncio.wait_for(self._process.wait(), _END_S)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # what it started and left
-        if self._rest is not None:
-            self._rest.cancel()
+        self._said.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, True)
         with contextlib.suppress(Exception):
             await asyncio.to_thread(self._client.terminate_session, SessionId=self._session_id)
 
-    async def _read(self) -> None:
-        assert self._process.stdout is not None
-        while part := await self._process.stdout.read(65_536):
-            self._ending = self._ending or any(words in part for words in _ENDING)
-
 
 def _exiting(pid: int) -> bool:
-    """Whether the process is on its way out; False where the system does not tell."""
+    """Whether the process is on its way out or gone; False where the system does not tell."""
+    if sys.platform != "linux":
+        return False
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return False
+        return True
     return bool(int(stat.rpartition(")")[2].split()[6]) & _EXITING)
 
 
@@ -141,28 +138,29 @@ async def _start(ssm: Any, access: Ssm) -> Session:
         raise _cause(error, access) from error
     response = {name: answer.get(name) for name in ("SessionId", "TokenValue", "StreamUrl")}
     folder = _folder()
-    process = await asyncio.create_subprocess_exec(
-        PLUGIN, RESPONSE_VARIABLE, access.region, "StartSession", "", json.dumps(request), ssm.meta.endpoint_url,
-        env={**os.environ, RESPONSE_VARIABLE: json.dumps(response), "TMPDIR": str(folder)},
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True, preexec_fn=_with_us(),
-    )  # fmt: skip
-    session = Session(ssm, str(response["SessionId"]), process, port, folder)
-    said: list[bytes] = []
+    said = Said()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            PLUGIN, RESPONSE_VARIABLE, access.region, "StartSession", "", json.dumps(request), ssm.meta.endpoint_url,
+            env={**os.environ, RESPONSE_VARIABLE: json.dumps(response), "TMPDIR": str(folder)},
+            stdin=asyncio.subprocess.DEVNULL, stdout=said.writer, stderr=said.writer,
+            start_new_session=True, preexec_fn=_with_us(),
+        )  # fmt: skip
+    finally:
+        said.given()
+    session = Session(ssm, str(response["SessionId"]), process, port, said, folder)
     failure: FlexserveError | None = None
     try:
         async with asyncio.timeout(_READY_S):
-            await _ready(process, said)
+            if not await said.until(_READY):
+                kind = _PortTaken if _PORT_TAKEN in said.text else FlexserveError
+                last = said.text.decode("utf-8", "replace").strip().splitlines()[-1:]
+                failure = kind(f"the session to {access.instance_id} ended at once", why="".join(last))
     except TimeoutError:
         failure = TimedOut(f"the session to {access.instance_id} did not open within {_READY_S:g} s")
-    except EOFError:
-        last = b"".join(said[-3:]).decode("utf-8", "replace").strip()
-        kind = _PortTaken if any(_PORT_TAKEN in line for line in said) else FlexserveError
-        failure = kind(f"the session to {access.instance_id} ended at once", why=last)
     except asyncio.CancelledError:
         await session.stop()
         raise
-    session.watch()
     if failure is not None:
         await session.stop()
         raise failure
@@ -186,15 +184,6 @@ def _with_us() -> Callable[[], None] | None:
 
     libc = ctypes.CDLL(None)  # loaded here: the child of a process with threads should do little
     return lambda: libc.prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
-
-
-async def _ready(process: asyncio.subprocess.Process, said: list[bytes]) -> None:
-    assert process.stdout is not None
-    while line := await process.stdout.readline():
-        said.append(line)
-        if _READY in line:
-            return
-    raise EOFError
 
 
 def _cause(error: Exception, access: Ssm) -> FlexserveError:
