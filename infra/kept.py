@@ -18,6 +18,7 @@ STASH_TYPE = "pulumi:index:Stash"
 CONSENT = "FLEXSERVE_REPLACE"
 PLACE = "FLEXSERVE_PLACE"
 ALLOW = "FLEXSERVE_ALLOW"
+RERUN = "FLEXSERVE_RERUN"
 DOWN_UP = "`flexserve down` and `up` again"
 RULE = "live-machine-would-be-replaced"
 
@@ -60,11 +61,15 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Kept:
-    """The kept state of a deployment. `started`: epoch seconds (UTC) at which its present machine was asked for."""
+    """The kept state of a deployment. `started`: epoch seconds (UTC) at which its present machine was asked for.
+
+    `attempt`: how often the operator had the boot run again on that machine.
+    """
 
     id: str
     started: int
     choices: Mapping[str, Choice] = field(default_factory=dict)
+    attempt: int = 0
 
     def value(self, key: str) -> str:
         """What was chosen for a key."""
@@ -76,6 +81,7 @@ class Kept:
             "id": self.id,
             "started": self.started,
             "choices": {k: {"asked": c.asked, "value": c.value} for k, c in sorted(self.choices.items())},
+            **({"attempt": self.attempt} if self.attempt else {}),
         }
 
 
@@ -127,7 +133,7 @@ def from_state(value: Mapping[str, Any]) -> Kept:
     """Read what `as_state` made (the engine returns ints as floats). Raises `FlexserveError` for another shape."""
     try:
         choices = {str(k): Choice(str(c["asked"]), str(c["value"])) for k, c in value["choices"].items()}
-        return Kept(str(value["id"]), int(value["started"]), choices)
+        return Kept(str(value["id"]), int(value["started"]), choices, int(value.get("attempt", 0)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FlexserveError(
             "the stack's kept state cannot be read",
@@ -149,6 +155,11 @@ def from_export(document: Mapping[str, Any]) -> Kept | None:
 def consents(environ: Mapping[str, str]) -> bool:
     """Whether the operator agreed to give up a live machine."""
     return environ.get(CONSENT, "") == "1"
+
+
+def reruns(environ: Mapping[str, str]) -> bool:
+    """Whether the operator wants the boot to run again on the live machine, though nothing else has changed."""
+    return environ.get(RERUN, "") == "1"
 
 
 def _way_out() -> str:

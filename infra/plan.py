@@ -104,6 +104,7 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         chat=model.chat,
         window_s=common.window,
         min_free_gb=disk_needed_gb(model, image) or 0,
+        throttled_s=common.image.throttled_wait,
     )
     serving = common.serving
     plan = Plan(

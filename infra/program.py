@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.deployment import Deployment
-from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state
+from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state, reruns
 from infra.settle import Circumstances
 from infra.targets import registry
 from infra.targets.protocol import DeploymentRef
@@ -94,6 +94,7 @@ def circumstances(live: bool) -> Circumstances:
         new_id=secrets.token_hex(ID_BYTES),
         login=_login(),
         place=environ.get(PLACE, ""),
+        rerun=reruns(environ),
         allow=tuple(rule for rule in environ.get(ALLOW, "").split(",") if rule),
     )
 

@@ -67,6 +67,9 @@ class Image(Settings):
     """Which container image."""
 
     name: str = Field(description="Repository, with `:tag` or `@sha256:…`; a tag is resolved to a digest at create and kept.")
+    throttled_wait: Annotated[int, BeforeValidator(parse_seconds)] = Field(
+        60, ge=0, le=1800, description="How long a machine goes on asking a registry that throttles it, e.g. `5m`; it bills."
+    )
 
     @field_validator("name")
     @classmethod

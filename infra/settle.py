@@ -32,7 +32,10 @@ class Settled:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a run brings besides the stack file. `place`: the one to ask now, when several are listed. `allow`: rules to pass."""
+    """What a run brings besides the stack file. `place`: the one to ask now, when several are listed. `allow`: rules to pass.
+
+    `rerun`: the boot is to run again on the live machine, whose script gets another attempt number.
+    """
 
     live: bool
     consent: bool
@@ -41,6 +44,7 @@ class Circumstances:
     login: str
     place: str = ""
     allow: tuple[str, ...] = ()
+    rerun: bool = False
 
 
 def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circumstances, resolve: Resolve) -> Settled:
@@ -50,9 +54,10 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     verdict = reconcile(kept, wanted, live=at.live, consent=at.consent)
     choices = {k: c or Choice(wanted[k].asked, resolve(k, deployment)) for k, c in verdict.choices.items()}
     stays = kept is not None and at.live and not verdict.replaces
-    state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now, choices)
+    attempt = kept.attempt + at.rerun if kept and stays else 0
+    state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now, choices, attempt)
     plan = make_plan(_pinned(deployment, state), catalog, at.allow)
-    plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id))
+    plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id, attempt=state.attempt))
     return Settled(plan, state, verdict.words, verdict.replaces)
 
 

@@ -73,6 +73,8 @@ class BootSpec:
     port: int = SERVER_PORT
     window_s: int = 14400
     min_free_gb: int = 0
+    throttled_s: int = 60  # how long a registry that throttles is asked again: the machine bills meanwhile
+    attempt: int = 0  # how often the operator had the boot run again on this machine; another number is another script
     phase_limits: Mapping[str, int] = field(default_factory=lambda: dict(PHASE_LIMITS))
     ends_at: int = 0  # when the window closes, epoch seconds (UTC); 0 while it is not known
     ec2: Ec2Boot | None = None

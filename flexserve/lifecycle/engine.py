@@ -21,6 +21,7 @@ from pulumi.automation.errors import ConcurrentUpdateError, InvalidVersionError,
 from flexserve.lifecycle.events import Events
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.project import Project, check_backend, environment, pulumi
+from infra.kept import RERUN
 from verdict.errors import FlexserveError, Interrupted
 
 KEPT_LOGS = 20
@@ -125,8 +126,10 @@ class PulumiEngine:
         """What `up` would do."""
         return self._run("preview", lambda stack, **kw: stack.preview(**kw))
 
-    def up(self) -> Changes:
-        """Create or update."""
+    def up(self, *, rerun: bool = False) -> Changes:
+        """Create or update. `rerun`: the program gives the machine's script another attempt number."""
+        if rerun:
+            self._variables[RERUN] = "1"
         return self._run("up", lambda stack, **kw: stack.up(suppress_outputs=True, show_secrets=False, **kw))
 
     def destroy(self) -> Changes:

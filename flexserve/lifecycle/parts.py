@@ -63,8 +63,8 @@ class Engine(Protocol):
     def preview(self) -> Changes:
         """What `up` would do. Changes nothing."""
 
-    def up(self) -> Changes:
-        """Create or update; the stack is made when the backend does not have it."""
+    def up(self, *, rerun: bool = False) -> Changes:
+        """Create or update; the stack is made when the backend does not have it. `rerun`: the boot runs again on the machine."""
 
     def destroy(self) -> Changes:
         """Refresh, then delete everything in the state."""
@@ -104,7 +104,8 @@ class BootFailed(FlexserveError):
         super().__init__(
             f"the boot failed in phase {phase or 'unknown'}: {cause or 'no cause was reported'}",
             why=log_tail.strip(),
-            way_out=f"flexserve logs -s {stack}; the machine is still there and bills until `flexserve down -s {stack}`",
+            way_out=f"flexserve logs -s {stack} shows more; `flexserve up -s {stack}` runs the boot again on the same machine, "
+            f"which bills until `flexserve down -s {stack}`",
         )
         self.phase, self.cause, self.log_tail = phase, cause, log_tail
 

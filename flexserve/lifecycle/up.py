@@ -11,7 +11,7 @@ from flexserve.lifecycle.look import look
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import Status, describe
 from flexserve.lifecycle.wait import until_serving
-from infra.targets.protocol import DeploymentRef, LiveTarget, Machine
+from infra.targets.protocol import DeploymentRef, LiveTarget, Machine, State
 from verdict.errors import FlexserveError, Interrupted, LeftBehind
 
 
@@ -57,7 +57,13 @@ def up(
         say(f"{machine.name} exists; looking at what would change")
         changes = _classified(parts, engine.preview)
         if changes.total == 0:
-            return _finish(parts, wanted, changes, report, say, already=True)
+            failed = _failed_boot(parts)
+            if failed is None:
+                return _finish(parts, wanted, changes, report, say, already=True)
+            say(f"nothing changed, but the boot failed in phase {failed.phase or 'unknown'}: {failed.cause}")
+            say(f"it runs again on {machine.name} and goes on where it stopped")
+            consent(changes)
+            return _finish(parts, wanted, _classified(parts, lambda: engine.up(rerun=True)), report, say)
     consent(changes)
     return _finish(parts, wanted, attempt(parts), report, say)
 
@@ -85,6 +91,13 @@ def _check_unfinished(parts: Parts) -> None:
 def _existing(parts: Parts) -> Machine | None:
     ref = parts.read()
     return parts.live(ref).find(ref) if ref is not None else None
+
+
+def _failed_boot(parts: Parts) -> Status | None:
+    """The status when the wanted script has ended on a live machine without serving; None when there is nothing to run again."""
+    ref, live = reference(parts)
+    status = describe(parts.stack, look(live, ref))
+    return status if status.state is State.FAILED and status.current and status.running else None
 
 
 def _classified(parts: Parts, run: Callable[[], Changes]) -> Changes:

@@ -25,6 +25,12 @@ MASKED = (
 )
 """Units that a machine of the rehearsal does without: quiet, quick boot."""
 
+CLAMP = """\
+#!/bin/sh
+# Only a container that is being made has a configuration to clamp; most calls of runc are others, and need no Python.
+for word in "$@"; do case $word in create | run) exec /usr/local/sbin/runc-clamp.py "$@" ;; esac; done
+exec /usr/sbin/runc "$@"
+"""
 CGROUPS = """\
 [Unit]
 Description=cgroup hierarchies writable for containers
@@ -63,11 +69,11 @@ def write(folder: Path, root: Path, authority: bytes) -> None:
     put("etc/hosts", "127.0.0.1 localhost\n169.254.169.254 metadata.google.internal metadata\n")
     put("etc/resolv.conf", "nameserver 169.254.169.254\noptions timeout:2 attempts:1\n")
     put("etc/apt/sources.list", f"deb [trusted=yes] http://{PACKAGES} ./\n")
-    put("etc/apt/apt.conf.d/90quick", 'Acquire::Languages "none";\nAcquire::Retries "0";\n')
-    put("etc/dpkg/dpkg.cfg.d/90quick", "force-unsafe-io\n")
+    put("etc/apt/apt.conf.d/90quick", 'Acquire::Retries "0";\n')
     runtimes = {"runtimes": {"clamp": {"path": "/usr/local/sbin/runc-clamp"}}, "default-runtime": "clamp"}
     put("etc/docker/daemon.json", json.dumps(runtimes))
-    put("usr/local/sbin/runc-clamp", (Path(__file__).parent / "runc_clamp.py").read_bytes(), 0o755)
+    put("usr/local/sbin/runc-clamp", CLAMP, 0o755)
+    put("usr/local/sbin/runc-clamp.py", (Path(__file__).parent / "runc_clamp.py").read_bytes(), 0o755)
     unit("rehearsal-cgroups.service", CGROUPS, "sysinit.target")
     unit("rehearsal-console.service", CONSOLE, "sysinit.target")
     put("etc/systemd/system.conf.d/rehearsal.conf", "[Manager]\nDefaultTimeoutStopSec=10s\n")

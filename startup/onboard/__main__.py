@@ -22,10 +22,10 @@ def main(words: Sequence[str]) -> int:
             return boot.main(tell, script, steps)
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
-        case ["attempt", phase, *command] if command:
+        case ["attempt", phase, patience, *command] if command:
             from startup.onboard.attempt import attempt
 
-            attempt(phase, command)
+            attempt(phase, command, patience=float(patience))
         case ["token", "google-secret-manager", project, secret]:
             from startup.onboard import secret as secrets
 

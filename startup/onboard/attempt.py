@@ -21,9 +21,12 @@ def sleep(seconds: float) -> None:
     subprocess.run(["sleep", f"{seconds:g}"], check=False)
 
 
-def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3) -> None:
-    """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest."""
-    strange = 0
+def attempt(phase: str, argv: Sequence[str], *, patience: float, unknown: int = 3) -> None:
+    """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest.
+
+    `patience`: seconds, over all tries, that a `throttled` cause is waited for: by then the limit is one of hours, not of a burst.
+    """
+    strange, waited = 0, 0.0
     for pause in pauses():
         lines: deque[str] = deque(maxlen=60)
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
@@ -42,6 +45,11 @@ def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3) -> None:
         strange += found is None
         if strange >= unknown:
             raise causes.Failed(text)
+        if found and found[0].throttled:
+            pause = min(pause, patience - waited)
+            if pause <= 0:
+                raise causes.Failed(f"{text} (asked for {patience:g} s, image.throttled_wait)")
+            waited += pause
         causes.note(text)
         print(f"again in {pause:g} s: {text}", flush=True)
         sleep(pause)

@@ -243,6 +243,18 @@ def main(tell: str, script: str, words: Sequence[str]) -> int:
         _forget()
         places.PID.unlink(missing_ok=True)
         report.flush(10)
+        settle()
+
+
+def settle() -> None:
+    """What dpkg installed without waiting is on the disk from here on. After the report: nobody waits for it.
+
+    Until then an installation that lost power is not trusted (`installing` holds the boot that began it).
+    """
+    begun = places.STATE / "installing"
+    if begun.exists() and (places.STATE / "packages").exists():
+        subprocess.run(["sync", "-f", "/usr", str(places.STATE)], check=False)
+        begun.unlink(missing_ok=True)
 
 
 def _disks() -> list[str]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason. `retry`: it may pass by itself, so the phase goes on until its limit; `phases` empty: any phase."""
+    """One reason. `phases` empty: any phase.
+
+    `retry`: it may pass by itself, so the phase goes on until its limit; `throttled`: for no longer than `image.throttled_wait`.
+    """
 
     id: str
     about: str
@@ -15,3 +18,4 @@ class Cause:
     pattern: str = ""
     phases: tuple[str, ...] = ()
     retry: bool = False
+    throttled: bool = False

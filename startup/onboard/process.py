@@ -42,21 +42,21 @@ def run(
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     reader = threading.Thread(target=_read, args=(process, tail, line), daemon=True)
     reader.start()
+    waiter = threading.Thread(target=process.wait, daemon=True)  # hears of the end at once; `wait` with a limit looks now and then
+    waiter.start()
     until = time.monotonic() + limit
     ticked = time.monotonic()
-    status: int | None = None
-    while status is None and time.monotonic() < until and not stop.is_set():
-        with suppress(subprocess.TimeoutExpired):
-            status = process.wait(0.1)
+    while waiter.is_alive() and time.monotonic() < until and not stop.is_set():
+        waiter.join(0.1)
         if time.monotonic() - ticked > 0.5:
             ticked = time.monotonic()
             tick()
+    status = None if waiter.is_alive() else process.returncode
     if status is None:
         _kill(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(3)
+        waiter.join(3)
     _kill(process.pid, signal.SIGKILL)
-    process.wait()
+    waiter.join()
     reader.join(2)
     return Ended(status, tuple(tail))
 

@@ -27,7 +27,7 @@ COMPILED = re.compile(r"init engine \(.*\) took|Compilation finished|Application
 STARTED = re.compile(r"Application startup complete|Uvicorn running on")
 CRASHES = 3
 WRONG_ANSWERS = 3
-POLL, LONG_POLL, PATIENCE = 0.3, 2.0, 20  # seconds, seconds, polls before the long one
+POLL, LONG_POLL, PATIENCE = 0.1, 2.0, 30  # seconds, seconds, polls before the long one
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Watch:
         self._memory = remembered()
         self._tail: deque[str] = deque(maxlen=200)
         self._polls = 0
+        self.server: Server | None = None  # as the last look found it
         self._log = self._wanted.engine.log(str(self._memory.get("since", "")))
 
     def until(self, pattern: re.Pattern[str]) -> str:
@@ -65,7 +66,7 @@ class Watch:
 
     def look(self) -> list[str]:
         """New lines, shown; a crash is judged. Raises `Failed`."""
-        before = self._wanted.engine.inspect()
+        self.server = before = self._wanted.engine.inspect()
         lines = self._show(self._log.lines())
         if before is None:
             raise causes.Failed(causes.say("crash-loop", times=1, detail="the server was removed by somebody else"))
@@ -144,7 +145,8 @@ def load(wanted: Wanted) -> int:
         print(f"the server does not answer any more ({verdict.detail}): replacing it", flush=True)
     elif server is not None:
         print(f"replacing a server that is {server.status}, configuration {server.config or 'unknown'}", flush=True)
-    wanted.engine.remove()
+    if server is not None:
+        wanted.engine.remove()
     start(wanted)
     print(Watch(wanted, "load").until(LOADED), flush=True)
     return 0
@@ -170,9 +172,8 @@ def serving(wanted: Wanted) -> int:
         watch.look()
         if verdict.kind == "answered":
             print(f"asked for {verdict.detail}, and got it", flush=True)
-            server = wanted.engine.inspect()
-            if server is not None:
-                served(server)
+            if watch.server is not None:
+                served(watch.server)
             return 0
         wrong += verdict.kind == "wrong"
         refused += verdict.kind == "refused"

@@ -157,8 +157,8 @@ class World:
         self.calls.append("preview")
         return self.previewed
 
-    def up(self) -> Changes:
-        self.calls.append("up")
+    def up(self, *, rerun: bool = False) -> Changes:
+        self.calls.append("rerun" if rerun else "up")
         return (self.ups or created)(self)
 
     def destroy(self) -> Changes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flexserve.lifecycle.parts import BootFailed, Changes, EngineFailed
@@ -94,6 +96,55 @@ def test_the_old_scripts_failure_does_not_stop_the_new_one():
 
     served, _, _ = run(World(previewed=Changes({"update": 1}), ups=changed).lives(failed_boot()))
     assert served.answer.ok
+
+
+def test_a_failed_boot_with_nothing_changed_runs_again_on_the_same_machine():
+    def again(world: World) -> Changes:
+        world.lives(failed_boot(), script=NEW)  # the machine still shows the failed run of the old script
+        booting = [lambda: setattr(world.live, "report", boot("booting", script=NEW)), lambda: None]
+        world.clock.on_sleep = [*booting, lambda: setattr(world.live, "report", boot("serving", script=NEW))]
+        return Changes({"update": 2, "same": 10})
+
+    asked = []
+    world = World(previewed=Changes({"same": 12}), ups=again).lives(failed_boot())
+    served, seen, said = run(world, consent=asked.append)
+    assert world.calls == ["preview", "rerun", "ask"] and asked == [world.previewed]
+    assert any("failed in phase token: secret hf-token is empty" in line for line in said)
+    assert served.answer.ok and not served.already
+    assert (seen[0].state, seen[0].current) == (State.FAILED, False)
+
+
+def test_a_rerun_that_fails_again_ends_with_its_own_cause():
+    def again(world: World) -> Changes:
+        world.lives(failed_boot(), script=NEW)
+        world.clock.on_sleep = [
+            lambda: setattr(world.live, "report", replace(failed_boot("weights", "hub-licence: no"), script=NEW))
+        ]
+        return Changes({"update": 2})
+
+    with pytest.raises(BootFailed) as caught:
+        run(World(previewed=Changes({"same": 12}), ups=again).lives(failed_boot()))
+    assert (caught.value.phase, caught.value.cause) == ("weights", "hub-licence: no")
+    assert "flexserve up -s s" in caught.value.way_out
+
+
+def test_no_means_no_rerun():
+    def no(changes):
+        raise FlexserveError("not confirmed")
+
+    world = World(previewed=Changes({"same": 12})).lives(failed_boot())
+    with pytest.raises(FlexserveError, match="not confirmed"):
+        run(world, consent=no)
+    assert world.calls == ["preview"]
+
+
+@pytest.mark.parametrize("report", [boot("booting"), boot(), None], ids=["still booting", "serving", "no report yet"])
+def test_what_has_not_failed_is_not_run_again(report):
+    world = World(previewed=Changes({"same": 12})).lives(report)
+    world.live.report = report
+    world.clock.on_sleep = [lambda: setattr(world.live, "report", boot())]
+    run(world)
+    assert world.calls == ["preview", "ask"]
 
 
 def test_a_failed_phase_ends_with_its_cause_and_log():

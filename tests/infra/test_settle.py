@@ -1,8 +1,11 @@
 """Stack file, kept state and circumstances -> a plan with nothing open."""
 
+from dataclasses import replace
+
 import pytest
 
 from catalog.loader import Catalog
+from infra.kept import from_state
 from infra.settle import Circumstances, settle
 from verdict.errors import BadConfig, FlexserveError, Refused
 
@@ -46,6 +49,22 @@ def test_a_day_later_nothing_changes_and_nobody_is_asked(tpu_v6e, first):
     asked = []
     later = again(tpu_v6e, first, asked=asked)
     assert (later.plan, later.kept, later.words, asked) == (first.plan, first.kept, (), [])
+
+
+def test_a_rerun_changes_the_attempt_and_nothing_else(tpu_v6e, first):
+    second = again(tpu_v6e, first, rerun=True)
+    assert (second.kept.attempt, second.plan.boot.attempt) == (1, 1)
+    assert replace(second.kept, attempt=0) == first.kept
+    assert replace(second.plan.boot, attempt=0) == first.plan.boot
+    assert from_state(second.kept.as_state()) == second.kept and "attempt" not in first.kept.as_state()
+    assert again(tpu_v6e, second).plan == second.plan  # it stays what it is at the next plain `pulumi up`
+    assert again(tpu_v6e, second, rerun=True).kept.attempt == 2
+
+
+def test_another_machine_begins_with_the_first_attempt(tpu_v6e, first):
+    second = again(tpu_v6e, first, rerun=True)
+    assert again(tpu_v6e, second, live=False).kept.attempt == 0
+    assert again(tpu_v6e, second, live=False, rerun=True).kept.attempt == 0
 
 
 def test_a_resolver_that_fails_does_not_matter_once_it_is_kept(tpu_v6e, first):

@@ -27,6 +27,7 @@ IMAGE: list[Row] = [
     ({"pull": "no-space"}, "image", "no-space", "target.disk_gb"),
     ({"pull": "not-found"}, "image", "image-not-found", "image.name"),
     ({"pull": "denied"}, "image", "image-denied", "public image"),
+    ({"pull": "429"}, "image", "image-pull-limit", "(asked for 60 s, image.throttled_wait)"),
 ]
 SERVER: list[Row] = [
     ({"server": "bad-flag"}, "load", "bad-flag", "unrecognized arguments: --no-such-flag"),

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -83,8 +84,7 @@ def test_the_container_is_what_the_spec_says(world: World) -> None:
         "sub/tokenizer.json",
         *(f"model-0000{n}-of-00002.safetensors" for n in (1, 2)),
     }
-    held = world.calls("apt-mark", "hold")[0]["argv"]
-    assert {"docker.io", "containerd", "runc"} <= set(held)
+    assert len(world.calls("dpkg", "--set-selections")) == 1  # which packages, the booted machine shows
     stopped = world.calls("systemctl", "mask", "--now")[0]["argv"]
     assert "unattended-upgrades.service" in stopped and "apt-daily.timer" in stopped
 
@@ -129,6 +129,50 @@ def test_a_download_goes_on_where_it_broke_off(world: World) -> None:
     assert (boot.code, boot.status.state) == (0, "serving"), boot.out
     ranges = [row["range"] for row in world.asked("cdn.huggingface.test")]
     assert len(ranges) == 5 and sum(one is not None for one in ranges) == 3
+
+
+def test_packages_are_installed_anew_after_a_loss_of_power_and_not_otherwise(world: World) -> None:
+    """dpkg did not wait for the disk: what another boot of the machine installed is trusted once that boot has waited for it."""
+
+    def installs() -> list[list[str]]:
+        return [row["argv"][row["argv"].index("install") + 1 :] for row in world.calls("apt-get") if "install" in row["argv"]]
+
+    begun = world.folder / "state" / "installing"
+    world.install(PLAIN)
+    world.hold("image")
+    process = world.start()
+    wait_for(lambda: world.held("image"))
+    now = begun.read_text()
+    assert now == Path("/proc/sys/kernel/random/boot_id").read_text() and len(installs()) == 1
+    world.kill()
+    assert process.wait(120) != 0
+    world.release("image")
+    begun.write_text("another boot\n")
+    again = world.boot(PLAIN)
+    assert (again.code, again.results()["packages"]) == (0, "done"), again.out
+    assert len(installs()) == 2 and "--reinstall" not in installs()[0]
+    assert {"--reinstall", "docker.io", "containerd", "runc"} <= set(installs()[1]) and "docker-ce" not in installs()[1]
+    assert not begun.exists() and len(world.calls("sync")) == 1
+    third = world.boot(PLAIN)
+    assert (third.code, third.results()["packages"], len(installs()), len(world.calls("sync"))) == (0, "skipped", 2, 1)
+
+
+def test_another_attempt_of_a_failed_boot_runs_on_the_live_machine(world: World) -> None:
+    """What `up` does after a failed boot: the script differs in its attempt number, and the watcher runs it."""
+    world.faults(pull="denied")
+    failed = world.boot(PLAIN)
+    assert (failed.code, failed.cause()) == (1, "image-denied"), failed.out
+    (world.folder / "stub").write_bytes((world.folder / "state" / "stub").read_bytes())
+    watcher = world.start("watch")
+    wait_for(lambda: len(world.asked("metadata", "wait_for_change")) > 0)
+    world.faults()
+    wanted = world.install(replace(PLAIN, attempt=1))
+    status = wait_for(lambda: (s := world.status()) and s.state == "serving" and s.script == wanted and s)
+    results = {phase.name: phase.result for phase in status.phases}
+    assert {"packages": "skipped", "docker": "skipped", "image": "done", "serving": "done"}.items() <= results.items()
+    served(world, 1)
+    world.kill()
+    watcher.communicate(timeout=120)
 
 
 def test_two_starts_at_once_are_one_boot(world: World) -> None:

@@ -1,6 +1,7 @@
 """What may pass is waited for, by name, and the boot goes on when it has passed."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from startup.phases import BootStatus
 from tests.startup.specs import ANONYMOUS, PLAIN
@@ -53,7 +54,8 @@ def test_packages(world: World) -> None:
 
 
 def test_image(world: World) -> None:
-    waits(world, "image", [({"pull": "429"}, "image-pull-limit"), ({"pull": "network"}, "image-registry")])
+    patient = replace(PLAIN, throttled_s=1800)
+    waits(world, "image", [({"pull": "429"}, "image-pull-limit"), ({"pull": "network"}, "image-registry")], patient)
 
 
 def test_weights_with_a_token(world: World) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from startup import boot_phases, container, phases, spec
+from startup.onboard import attempt as attempts
 from startup.onboard import causes, chat, hub, places, process, secret, server
 from startup.onboard.boot import Boot, Step, cause_of
 from startup.onboard.curl import Answer, _split
@@ -72,6 +73,30 @@ def test_every_row_says_something_and_is_known_by_one_name() -> None:
     templates = "".join(path.read_text() for path in Path("templates").rglob("*.j2"))
     unused = [row.id for row in causes.ROWS if not row.pattern and source.count(f'"{row.id}"') + templates.count(row.id) < 2]
     assert unused == []
+
+
+@pytest.mark.parametrize(
+    ("patience", "pauses"),
+    [(0, []), (1, [1]), (6, [1, 2, 3]), (60, [1, 2, 4, 8, 16, 29])],
+)
+def test_a_registry_that_throttles_is_asked_for_so_long(
+    patience: float, pauses: list[float], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(attempts, "sleep", slept.append)
+    command = ["sh", "-c", "echo toomanyrequests: You have reached your pull rate limit. >&2; exit 1"]
+    with pytest.raises(causes.Failed, match=rf"^image-pull-limit: .*\(asked for {patience:g} s, image.throttled_wait\)$"):
+        attempts.attempt("image", command, patience=patience)
+    assert slept == pauses and capfd.readouterr().out.count("toomanyrequests") == len(pauses) + 1
+
+
+def test_other_causes_know_no_patience(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(attempts, "sleep", slept.append)
+    count = tmp_path / "count"
+    script = f'echo x >>{count}; [ "$(wc -l <{count})" -gt 8 ] || {{ echo "dial tcp: no such host"; exit 1; }}'
+    attempts.attempt("image", ["sh", "-c", script], patience=0)
+    assert slept == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
 def test_constants_that_are_written_twice_are_the_same() -> None:

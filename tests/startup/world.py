@@ -83,6 +83,7 @@ class World:
             self.command(name, (HERE / "client.sh").read_text().replace("@WORLD@", str(folder)))
         record = f"""#!/bin/bash\n{{ printf '%q ' "$0" "$@"; export -p; }} >>{folder}/calls.raw"""
         self.command("curl", f'{record}\nexec /usr/bin/curl "$@"\n')
+        self.command("sync", (HERE / "client.sh").read_text().replace("@WORLD@", str(folder)))
         self.command("sleep", f"{record}\nexec /usr/bin/sleep 0.05\n")
         self._process = subprocess.Popen(
             [*_unshare(), "bash", "-c", ENTER, "world", folder, os.path.realpath("/usr/bin/python3"), HERE],

@@ -37,13 +37,18 @@ def _causes() -> list[str]:
         "",
         "What a failed phase reports as its cause: the name, a sentence, the way out. Words in braces are filled in. *Waits*:",
         "it may pass by itself, so the phase goes on, shows the cause while it runs, and fails with it when its limit has passed.",
+        "A cause that waits at most for a setting of the stack file ends the phase when that has passed.",
         "",
     ]
     for title, rows in _groups().items():
         parts += [f"### {title}", "", "| cause | what is wrong | way out | waits |", "| --- | --- | --- | --- |"]
-        parts += [f"| `{row.id}` | {row.about} | {row.way_out} | {'yes' if row.retry else '-'} |" for row in rows]
+        parts += [f"| `{row.id}` | {row.about} | {row.way_out} | {_waits(row)} |" for row in rows]
         parts.append("")
     return parts
+
+
+def _waits(row: Cause) -> str:
+    return "at most `image.throttled_wait`" if row.throttled else "yes" if row.retry else "-"
 
 
 def _groups() -> dict[str, list[Cause]]:

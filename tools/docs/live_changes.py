@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from infra.deployment import Deployment, from_stack_text
-from infra.kept import ALLOW, CONSENT, PLACE, RULE, OnChange
+from infra.kept import ALLOW, CONSENT, PLACE, RERUN, RULE, OnChange
 from infra.settle import Circumstances, wanted_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +29,7 @@ commit or image, until the stack file names another one.
 | variable | for `pulumi` and `flexserve up` |
 | --- | --- |
 | `{CONSENT}=1` | you agree to give up the live machine: what the stack file says wins, and the machine is replaced if it must be |
+| `{RERUN}=1` | the boot runs again on the live machine, though nothing else changes; `flexserve up` sets it after a failed boot |
 | `{PLACE}` | the zone to ask, out of those that the stack file lists; matters only while there is no machine |
 | `{ALLOW}` | rules to go past, separated by commas |
 | `FLEXSERVE_REGISTRY_URL` | another container registry to ask for digests, e.g. a mirror |

@@ -26,7 +26,7 @@ ROOT_PACKAGES = (
 )
 """The machine's software. Docker is not among it: a TPU image has none, and the boot script installs it."""
 
-REPOSITORY_PACKAGES = ("docker.io", "iptables", "zstd", "psmisc", "lsof")
+REPOSITORY_PACKAGES = ("docker.io", "pigz", "iptables", "zstd", "psmisc", "lsof")
 """What `apt-get install` finds inside the machine, with everything it needs beyond the root."""
 
 IMAGE_PACKAGES = (

@@ -18,6 +18,7 @@ from typing import ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 SLOW_BYTES_PER_SECOND = 256 * 1024
+SMALL, LARGE = 64 * 1024, 1024 * 1024  # bytes written at once: of a transfer that is slow or cut, of any other
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Reply:
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    chunks: Iterable[bytes] | None = None
+    chunks: Iterable[bytes | memoryview] | None = None
     length: int | None = None
     fault: str = ""
 
@@ -108,11 +109,11 @@ def handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Content-Length", str(length))
             self.end_headers()
             if not head:
-                chunks = reply.chunks if reply.chunks is not None else _pieces(reply.body)
+                chunks = reply.chunks if reply.chunks is not None else _pieces(reply.body, SMALL if reply.fault else LARGE)
                 self._body(chunks, length, reply.fault)
             self.wfile.flush()
 
-        def _body(self, chunks: Iterable[bytes], length: int, fault: str) -> None:
+        def _body(self, chunks: Iterable[bytes | memoryview], length: int, fault: str) -> None:
             sent = 0
             for chunk in chunks:
                 self.wfile.write(chunk)
@@ -132,10 +133,10 @@ def handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _pieces(data: bytes, size: int = 64 * 1024) -> Iterable[bytes]:
+def _pieces(data: bytes, size: int) -> Iterable[memoryview]:
     view = memoryview(data)
     for start in range(0, len(data), size):
-        yield bytes(view[start : start + size])
+        yield view[start : start + size]
 
 
 class Server(ThreadingHTTPServer):

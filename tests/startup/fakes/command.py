@@ -54,8 +54,12 @@ def dpkg(world, words, said):
 
 
 def dpkg_query(world, words, said):
-    said.say("docker.io\ncontainerd\nrunc")
+    said.say("installed docker.io\ninstalled containerd\nnot-installed docker-ce\ninstalled runc")
     return 1  # as for a name that is not installed
+
+
+def sync(world, words, said):
+    return 0
 
 
 def apt_mark(world, words, said):
@@ -92,7 +96,7 @@ def apt_get(world, words, said):
 def systemctl(world, words, said):
     if words[-1] == ec2.UNIT:
         return ec2.unit(world, words, said, SERVER_LOG, CRASHES)
-    if words[:2] == ["enable", "--now"]:
+    if words == ["start", "docker"]:
         world.hold("docker")
         if world.fault("docker") != "down":
             (world.folder / "docker" / "up").touch()
@@ -150,6 +154,7 @@ def docker_run(world, words, said):
     (world.folder / "docker" / "log").unlink(missing_ok=True)
     container = {"name": "flexserve-vllm", "id": f"c{time.time_ns()}", "label": label.partition("=")[2], "argv": words}
     world.keep({**container, "status": "running", "restarts": 0, "started": stamp(), "crash": crash})
+    said.say(container["id"])
     if crash in CRASHES:
         world.log("Starting to load model", "Traceback (most recent call last):", CRASHES[crash])
     else:

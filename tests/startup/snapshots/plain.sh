@@ -5,43 +5,67 @@ set -euo pipefail
 export HOME=/root LC_ALL=C.UTF-8 PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 umask 022
 
-readonly STACK=tpu-v6e DEPLOYMENT=k3j9x2
+readonly STACK=tpu-v6e DEPLOYMENT=k3j9x2 ATTEMPT=0
 readonly STATE=/var/lib/flexserve RUN=/run/flexserve
 readonly PINNED=yes
 readonly IMAGE=vllm/vllm-tpu@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 readonly MODEL_DIR=/var/lib/flexserve/models/google--gemma-4-E2B-it/89abcdef0189abcdef0189abcdef0189abcdef01
 
-# One go of the installation. It starts with what a go that was cut off has left.
+readonly DEBS=/run/flexserve-debs # on the tmpfs: needed once, and written to no disk
+readonly APT=(-o Acquire::Retries=2 -o Acquire::Languages=none -o DPkg::Lock::Timeout=60 -o Dpkg::Use-Pty=0
+  -o Dir::Cache::archives="$DEBS" -o Dpkg::Options::=--force-unsafe-io)
+
+# The packages of Docker, as far as they are installed.
+docker_packages() {
+  dpkg-query -W -f '${db:Status-Status} ${Package}\n' docker.io docker-ce containerd containerd.io runc tini pigz 2>/dev/null |
+    sed -n 's/^installed //p' || true
+}
+
+# One go of the installation. It starts with what a go that was cut off has left. `--reinstall`: what is there may be broken.
+# dpkg does not wait for the disk; the boot does, once, at its end. systemd is not told of each package: the phase `docker`
+# starts the daemon. pigz unpacks image layers about twice as quickly as dockerd itself (it is used when it is there).
 install_docker() {
+  local names=(docker.io pigz)
   dpkg --configure -a
   apt-get -q "${APT[@]}" update
-  apt-get -q -y "${APT[@]}" install --no-install-recommends docker.io
+  if [ "${1:-}" = --reinstall ]; then mapfile -t -O "${#names[@]}" names < <(docker_packages); fi
+  mkdir -p "$DEBS/partial"
+  SYSTEMD_OFFLINE=1 apt-get -q -y "${APT[@]}" install --no-install-recommends "$@" "${names[@]}"
 }
-readonly APT=(-o Acquire::Retries=2 -o DPkg::Lock::Timeout=60 -o Dpkg::Use-Pty=0)
 
 # install Docker, hold its packages, turn automatic upgrades off
 done_packages() {
-  [ -e "$STATE/packages" ] && command -v dockerd >/dev/null
+  [ -e "$STATE/packages" ] && command -v dockerd >/dev/null && ! lost_power
 }
 phase_packages() {
   export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
   # Automatic upgrades hold dpkg's lock at the first boot, and would take Docker down later: off for this machine's short life.
+  # Beside the rest, since systemd reads all of its units anew: an installation that meets the lock meanwhile is tried again.
   timeout 60 systemctl mask --now apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service \
-    unattended-upgrades.service || true
+    unattended-upgrades.service &
+  local masking=$! again=()
   if [ -e "$STATE/installing" ] || ! command -v dockerd >/dev/null; then
-    touch "$STATE/installing" # an installation that was cut off is done again
-  onboard attempt packages bash "$0" install
-    rm "$STATE/installing"
+    if lost_power; then again=(--reinstall); fi
+    cp /proc/sys/kernel/random/boot_id "$STATE/installing" # an installation that was cut off is done again
+  onboard attempt packages 60 bash "$0" install "${again[@]}"
+    rm -rf "$DEBS"
   fi
-  dpkg-query -W -f '${Package}\n' docker.io docker-ce containerd containerd.io runc 2>/dev/null | xargs -r apt-mark hold || true
+  docker_packages | sed 's/$/ hold/' | dpkg --set-selections || true
+  wait "$masking" || true
   touch "$STATE/packages"
 }
+# The machine went down after an installation began and before it was on the disk for sure: files may be empty.
+lost_power() {
+  [ -e "$STATE/installing" ] && ! cmp -s "$STATE/installing" /proc/sys/kernel/random/boot_id
+}
+
 # start Docker, wait until it answers
 done_docker() {
   timeout 60 docker info >/dev/null 2>&1
 }
 phase_docker() {
-  systemctl enable --now docker || systemctl restart docker || true
+  systemctl is-enabled --quiet docker || systemctl enable docker || true
+  systemctl start docker || { systemctl daemon-reload && systemctl restart docker; } || true
   local tries=0
   until timeout 20 docker info >/dev/null 2>&1; do
     tries=$((tries + 1))
@@ -64,7 +88,7 @@ done_image() {
   docker image inspect "$IMAGE" >/dev/null 2>&1
 }
 phase_image() {
-  onboard attempt image docker pull "$IMAGE"
+  onboard attempt image 60 docker pull "$IMAGE"
 }
 # download the model's files at the pinned revision, check them
 done_weights() {
@@ -165,7 +189,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/280dba68a806 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/d295aa0ca1f2 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -211,10 +235,10 @@ def main(words: Sequence[str]) -> int:
             return boot.main(tell, script, steps)
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
-        case ["attempt", phase, *command] if command:
+        case ["attempt", phase, patience, *command] if command:
             from startup.onboard.attempt import attempt
 
-            attempt(phase, command)
+            attempt(phase, command, patience=float(patience))
         case ["token", "google-secret-manager", project, secret]:
             from startup.onboard import secret as secrets
 
@@ -294,9 +318,12 @@ def sleep(seconds: float) -> None:
     subprocess.run(["sleep", f"{seconds:g}"], check=False)
 
 
-def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3) -> None:
-    """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest."""
-    strange = 0
+def attempt(phase: str, argv: Sequence[str], *, patience: float, unknown: int = 3) -> None:
+    """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest.
+
+    `patience`: seconds, over all tries, that a `throttled` cause is waited for: by then the limit is one of hours, not of a burst.
+    """
+    strange, waited = 0, 0.0
     for pause in pauses():
         lines: deque[str] = deque(maxlen=60)
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
@@ -315,6 +342,11 @@ def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3) -> None:
         strange += found is None
         if strange >= unknown:
             raise causes.Failed(text)
+        if found and found[0].throttled:
+            pause = min(pause, patience - waited)
+            if pause <= 0:
+                raise causes.Failed(f"{text} (asked for {patience:g} s, image.throttled_wait)")
+            waited += pause
         causes.note(text)
         print(f"again in {pause:g} s: {text}", flush=True)
         sleep(pause)
@@ -565,6 +597,18 @@ def main(tell: str, script: str, words: Sequence[str]) -> int:
         _forget()
         places.PID.unlink(missing_ok=True)
         report.flush(10)
+        settle()
+
+
+def settle() -> None:
+    """What dpkg installed without waiting is on the disk from here on. After the report: nobody waits for it.
+
+    Until then an installation that lost power is not trusted (`installing` holds the boot that began it).
+    """
+    begun = places.STATE / "installing"
+    if begun.exists() and (places.STATE / "packages").exists():
+        subprocess.run(["sync", "-f", "/usr", str(places.STATE)], check=False)
+        begun.unlink(missing_ok=True)
 
 
 def _disks() -> list[str]:
@@ -588,7 +632,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason. `retry`: it may pass by itself, so the phase goes on until its limit; `phases` empty: any phase."""
+    """One reason. `phases` empty: any phase.
+
+    `retry`: it may pass by itself, so the phase goes on until its limit; `throttled`: for no longer than `image.throttled_wait`.
+    """
 
     id: str
     about: str
@@ -596,6 +643,7 @@ class Cause:
     pattern: str = ""
     phases: tuple[str, ...] = ()
     retry: bool = False
+    throttled: bool = False
 FLEXSERVE_FILE
   put startup/onboard/causes.py <<'FLEXSERVE_FILE'
 """Why a phase failed: rows with a name, a sentence and a way out. The boot, its log search and the docs read the same rows.
@@ -714,11 +762,12 @@ ROWS: tuple[Cause, ...] = (
     # image
     Cause(
         "image-pull-limit",
-        "the registry's pull limit is reached for this address",
-        "wait, or mirror the image into your own registry",
+        "the registry's pull limit is reached for the machine's address; Docker Hub counts anonymous pulls over six hours",
+        "put the image into a registry of yours (image.name), or `flexserve down`, then `up`: the next machine has another address",
         r"toomanyrequests|pull rate limit|429 Too Many Requests",
         ("image",),
         retry=True,
+        throttled=True,
     ),
     Cause(
         "image-not-found",
@@ -1636,21 +1685,21 @@ def run(
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     reader = threading.Thread(target=_read, args=(process, tail, line), daemon=True)
     reader.start()
+    waiter = threading.Thread(target=process.wait, daemon=True)  # hears of the end at once; `wait` with a limit looks now and then
+    waiter.start()
     until = time.monotonic() + limit
     ticked = time.monotonic()
-    status: int | None = None
-    while status is None and time.monotonic() < until and not stop.is_set():
-        with suppress(subprocess.TimeoutExpired):
-            status = process.wait(0.1)
+    while waiter.is_alive() and time.monotonic() < until and not stop.is_set():
+        waiter.join(0.1)
         if time.monotonic() - ticked > 0.5:
             ticked = time.monotonic()
             tick()
+    status = None if waiter.is_alive() else process.returncode
     if status is None:
         _kill(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(3)
+        waiter.join(3)
     _kill(process.pid, signal.SIGKILL)
-    process.wait()
+    waiter.join()
     reader.join(2)
     return Ended(status, tuple(tail))
 
@@ -1970,7 +2019,7 @@ COMPILED = re.compile(r"init engine \(.*\) took|Compilation finished|Application
 STARTED = re.compile(r"Application startup complete|Uvicorn running on")
 CRASHES = 3
 WRONG_ANSWERS = 3
-POLL, LONG_POLL, PATIENCE = 0.3, 2.0, 20  # seconds, seconds, polls before the long one
+POLL, LONG_POLL, PATIENCE = 0.1, 2.0, 30  # seconds, seconds, polls before the long one
 
 
 @dataclass(frozen=True)
@@ -1994,6 +2043,7 @@ class Watch:
         self._memory = remembered()
         self._tail: deque[str] = deque(maxlen=200)
         self._polls = 0
+        self.server: Server | None = None  # as the last look found it
         self._log = self._wanted.engine.log(str(self._memory.get("since", "")))
 
     def until(self, pattern: re.Pattern[str]) -> str:
@@ -2008,7 +2058,7 @@ class Watch:
 
     def look(self) -> list[str]:
         """New lines, shown; a crash is judged. Raises `Failed`."""
-        before = self._wanted.engine.inspect()
+        self.server = before = self._wanted.engine.inspect()
         lines = self._show(self._log.lines())
         if before is None:
             raise causes.Failed(causes.say("crash-loop", times=1, detail="the server was removed by somebody else"))
@@ -2087,7 +2137,8 @@ def load(wanted: Wanted) -> int:
         print(f"the server does not answer any more ({verdict.detail}): replacing it", flush=True)
     elif server is not None:
         print(f"replacing a server that is {server.status}, configuration {server.config or 'unknown'}", flush=True)
-    wanted.engine.remove()
+    if server is not None:
+        wanted.engine.remove()
     start(wanted)
     print(Watch(wanted, "load").until(LOADED), flush=True)
     return 0
@@ -2113,9 +2164,8 @@ def serving(wanted: Wanted) -> int:
         watch.look()
         if verdict.kind == "answered":
             print(f"asked for {verdict.detail}, and got it", flush=True)
-            server = wanted.engine.inspect()
-            if server is not None:
-                served(server)
+            if watch.server is not None:
+                served(watch.server)
             return 0
         wrong += verdict.kind == "wrong"
         refused += verdict.kind == "refused"
@@ -2193,7 +2243,7 @@ FLEXSERVE_FILE
 }
 
 boot() {
-  echo "flexserve: stack $STACK, deployment ${DEPLOYMENT:-without id}"
+  echo "flexserve: stack $STACK, deployment ${DEPLOYMENT:-without id}, attempt $((ATTEMPT + 1))"
   if [ "$PINNED" != yes ]; then
     echo "flexserve: this script was rendered before image and model were pinned, and runs nothing"
     exit 2
@@ -2225,7 +2275,7 @@ phase() {
 
 case "${1:-boot}" in
   boot) boot ;;
-  install) install_docker ;;
+  install) install_docker "${@:2}" ;;
   phase) phase "$2" ;;
   *) echo "usage: $0 [boot | phase NAME]" >&2 && exit 2 ;;
 esac

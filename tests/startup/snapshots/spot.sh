@@ -5,7 +5,7 @@ set -euo pipefail
 export HOME=/root LC_ALL=C.UTF-8 PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 umask 022
 
-readonly STACK=g5g-spot DEPLOYMENT=k3j9x2
+readonly STACK=g5g-spot DEPLOYMENT=k3j9x2 ATTEMPT=0
 readonly STATE=/var/lib/flexserve RUN=/run/flexserve
 readonly PINNED=yes
 readonly BUILD=/opt/flexserve/builds/0123456789ab-torch2.12.0-cu132-sm75-py312-patch1
@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/447451ac68f1 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/bea5cf58892f # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -190,10 +190,10 @@ def main(words: Sequence[str]) -> int:
             return boot.main(tell, script, steps)
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
-        case ["attempt", phase, *command] if command:
+        case ["attempt", phase, patience, *command] if command:
             from startup.onboard.attempt import attempt
 
-            attempt(phase, command)
+            attempt(phase, command, patience=float(patience))
         case ["token", "google-secret-manager", project, secret]:
             from startup.onboard import secret as secrets
 
@@ -273,9 +273,12 @@ def sleep(seconds: float) -> None:
     subprocess.run(["sleep", f"{seconds:g}"], check=False)
 
 
-def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3) -> None:
-    """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest."""
-    strange = 0
+def attempt(phase: str, argv: Sequence[str], *, patience: float, unknown: int = 3) -> None:
+    """Raise `Failed` when it cannot work, or after `unknown` failures for no known cause. The phase's limit bounds the rest.
+
+    `patience`: seconds, over all tries, that a `throttled` cause is waited for: by then the limit is one of hours, not of a burst.
+    """
+    strange, waited = 0, 0.0
     for pause in pauses():
         lines: deque[str] = deque(maxlen=60)
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
@@ -294,6 +297,11 @@ def attempt(phase: str, argv: Sequence[str], *, unknown: int = 3) -> None:
         strange += found is None
         if strange >= unknown:
             raise causes.Failed(text)
+        if found and found[0].throttled:
+            pause = min(pause, patience - waited)
+            if pause <= 0:
+                raise causes.Failed(f"{text} (asked for {patience:g} s, image.throttled_wait)")
+            waited += pause
         causes.note(text)
         print(f"again in {pause:g} s: {text}", flush=True)
         sleep(pause)
@@ -677,6 +685,18 @@ def main(tell: str, script: str, words: Sequence[str]) -> int:
         _forget()
         places.PID.unlink(missing_ok=True)
         report.flush(10)
+        settle()
+
+
+def settle() -> None:
+    """What dpkg installed without waiting is on the disk from here on. After the report: nobody waits for it.
+
+    Until then an installation that lost power is not trusted (`installing` holds the boot that began it).
+    """
+    begun = places.STATE / "installing"
+    if begun.exists() and (places.STATE / "packages").exists():
+        subprocess.run(["sync", "-f", "/usr", str(places.STATE)], check=False)
+        begun.unlink(missing_ok=True)
 
 
 def _disks() -> list[str]:
@@ -825,7 +845,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason. `retry`: it may pass by itself, so the phase goes on until its limit; `phases` empty: any phase."""
+    """One reason. `phases` empty: any phase.
+
+    `retry`: it may pass by itself, so the phase goes on until its limit; `throttled`: for no longer than `image.throttled_wait`.
+    """
 
     id: str
     about: str
@@ -833,6 +856,7 @@ class Cause:
     pattern: str = ""
     phases: tuple[str, ...] = ()
     retry: bool = False
+    throttled: bool = False
 FLEXSERVE_FILE
   put startup/onboard/causes.py <<'FLEXSERVE_FILE'
 """Why a phase failed: rows with a name, a sentence and a way out. The boot, its log search and the docs read the same rows.
@@ -951,11 +975,12 @@ ROWS: tuple[Cause, ...] = (
     # image
     Cause(
         "image-pull-limit",
-        "the registry's pull limit is reached for this address",
-        "wait, or mirror the image into your own registry",
+        "the registry's pull limit is reached for the machine's address; Docker Hub counts anonymous pulls over six hours",
+        "put the image into a registry of yours (image.name), or `flexserve down`, then `up`: the next machine has another address",
         r"toomanyrequests|pull rate limit|429 Too Many Requests",
         ("image",),
         retry=True,
+        throttled=True,
     ),
     Cause(
         "image-not-found",
@@ -1813,21 +1838,21 @@ def run(
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     reader = threading.Thread(target=_read, args=(process, tail, line), daemon=True)
     reader.start()
+    waiter = threading.Thread(target=process.wait, daemon=True)  # hears of the end at once; `wait` with a limit looks now and then
+    waiter.start()
     until = time.monotonic() + limit
     ticked = time.monotonic()
-    status: int | None = None
-    while status is None and time.monotonic() < until and not stop.is_set():
-        with suppress(subprocess.TimeoutExpired):
-            status = process.wait(0.1)
+    while waiter.is_alive() and time.monotonic() < until and not stop.is_set():
+        waiter.join(0.1)
         if time.monotonic() - ticked > 0.5:
             ticked = time.monotonic()
             tick()
+    status = None if waiter.is_alive() else process.returncode
     if status is None:
         _kill(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(3)
+        waiter.join(3)
     _kill(process.pid, signal.SIGKILL)
-    process.wait()
+    waiter.join()
     reader.join(2)
     return Ended(status, tuple(tail))
 
@@ -2268,7 +2293,7 @@ COMPILED = re.compile(r"init engine \(.*\) took|Compilation finished|Application
 STARTED = re.compile(r"Application startup complete|Uvicorn running on")
 CRASHES = 3
 WRONG_ANSWERS = 3
-POLL, LONG_POLL, PATIENCE = 0.3, 2.0, 20  # seconds, seconds, polls before the long one
+POLL, LONG_POLL, PATIENCE = 0.1, 2.0, 30  # seconds, seconds, polls before the long one
 
 
 @dataclass(frozen=True)
@@ -2292,6 +2317,7 @@ class Watch:
         self._memory = remembered()
         self._tail: deque[str] = deque(maxlen=200)
         self._polls = 0
+        self.server: Server | None = None  # as the last look found it
         self._log = self._wanted.engine.log(str(self._memory.get("since", "")))
 
     def until(self, pattern: re.Pattern[str]) -> str:
@@ -2306,7 +2332,7 @@ class Watch:
 
     def look(self) -> list[str]:
         """New lines, shown; a crash is judged. Raises `Failed`."""
-        before = self._wanted.engine.inspect()
+        self.server = before = self._wanted.engine.inspect()
         lines = self._show(self._log.lines())
         if before is None:
             raise causes.Failed(causes.say("crash-loop", times=1, detail="the server was removed by somebody else"))
@@ -2385,7 +2411,8 @@ def load(wanted: Wanted) -> int:
         print(f"the server does not answer any more ({verdict.detail}): replacing it", flush=True)
     elif server is not None:
         print(f"replacing a server that is {server.status}, configuration {server.config or 'unknown'}", flush=True)
-    wanted.engine.remove()
+    if server is not None:
+        wanted.engine.remove()
     start(wanted)
     print(Watch(wanted, "load").until(LOADED), flush=True)
     return 0
@@ -2411,9 +2438,8 @@ def serving(wanted: Wanted) -> int:
         watch.look()
         if verdict.kind == "answered":
             print(f"asked for {verdict.detail}, and got it", flush=True)
-            server = wanted.engine.inspect()
-            if server is not None:
-                served(server)
+            if watch.server is not None:
+                served(watch.server)
             return 0
         wrong += verdict.kind == "wrong"
         refused += verdict.kind == "refused"
@@ -3223,7 +3249,7 @@ FLEXSERVE_FILE
 }
 
 boot() {
-  echo "flexserve: stack $STACK, deployment ${DEPLOYMENT:-without id}"
+  echo "flexserve: stack $STACK, deployment ${DEPLOYMENT:-without id}, attempt $((ATTEMPT + 1))"
   if [ "$PINNED" != yes ]; then
     echo "flexserve: this script was rendered before the model was pinned, and runs nothing"
     exit 2
