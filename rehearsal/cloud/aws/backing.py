@@ -1,7 +1,7 @@
 """moto, in this process: its applications by service, its state, and its time.
 
-moto is asked through its own WSGI applications, without a socket in between. It takes the time from one function that its modules
-import by name: each is given the cloud's, so that what moto stamps is stamped on the cloud's clock.
+moto is asked through its own WSGI applications, without a socket in between. Nearly everywhere it takes the time from one function
+that its modules import by name: each is given the cloud's, so that what moto stamps is stamped on the cloud's clock.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # the images are ours; read when moto's EC2 is loaded
 
 import moto.backends
+import moto.secretsmanager.models
 from moto.core.request import Request
 from moto.core.utils import utcnow as _real_utcnow
 from moto.moto_server.werkzeug_app import create_backend_app
@@ -37,7 +39,17 @@ def _utcnow() -> datetime:
     return _real_utcnow() if now is None else datetime.fromtimestamp(now(), UTC).replace(tzinfo=None)
 
 
+class _Time:
+    """What `time` is to a module of moto that asks it for the time itself."""
+
+    @staticmethod
+    def time() -> float:
+        now: Callable[[], float] | None = getattr(_NOW, "now", None)
+        return time.time() if now is None else now()
+
+
 def _follow_the_clock() -> None:
+    moto.secretsmanager.models.time = _Time  # type: ignore[attr-defined]
     for name, module in list(sys.modules.items()):
         if name.startswith("moto.") and getattr(module, "utcnow", None) is _real_utcnow:
             module.utcnow = _utcnow

@@ -217,6 +217,16 @@ class LocalAwsCloud:
         with self.state.lock:
             self.state.without_type.add((zone, instance_type))
 
+    def take_family(self, zone: str, prefix: str) -> None:
+        """The zone offers none of the types whose names begin so (`g5g.`)."""
+        for name in catalogue.types(prefix):
+            self.take_type(zone, name)
+
+    def set_spot_price(self, instance_type: str, usd_per_hour: float) -> None:
+        """The spot price of a type from now on, in every zone; what runs already is billed as before."""
+        with self.state.lock:
+            self.state.spot_now[instance_type] = usd_per_hour
+
     def set_quota(self, code: str, value: float) -> None:
         """A quota of the account, in vCPUs. Raises KeyError for one that is not in the inventory."""
         with self.state.lock:

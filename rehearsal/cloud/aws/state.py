@@ -51,6 +51,8 @@ class State:
         """Public parameter -> image id, where it is not the newest of its line."""
         self.without_type: set[tuple[str, str]] = set()
         """(zone, instance type) that the zone does not offer after all."""
+        self.spot_now: dict[str, float] = {}
+        """Spot prices that were set by hand."""
         self.billed: dict[tuple[str, str, str], Bill] = {}
         self.spot: dict[str, Json] = {}
         self.run_tokens: dict[str, tuple[Json, list[str]]] = {}

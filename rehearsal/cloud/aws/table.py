@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rehearsal.cloud.aws import accounts, scheduler
+from rehearsal.cloud.aws import accounts, buckets, scheduler
 from rehearsal.cloud.aws.call import Call, Result
 from rehearsal.cloud.aws.ec2 import catalogue, launch, lifecycle, network, spot
 from rehearsal.cloud.aws.ssm import associations, commands, managed
@@ -29,6 +29,7 @@ HANDLERS: Mapping[str, Handler] = {
     "ec2.DeleteSubnet": network.delete_subnet,
     "ec2.DetachInternetGateway": network.detach_gateway,
     "ec2.DeleteVpc": network.delete_vpc,
+    "s3.CreateBucket": buckets.create,
     "ssm.GetParameter": managed.parameter,
     "ssm.GetParameters": managed.parameters,
     "ssm.GetParametersByPath": managed.by_path,
@@ -51,6 +52,9 @@ HANDLERS: Mapping[str, Handler] = {
     "ssm.DescribeAssociationExecutions": associations.executions,
     "ssm.DescribeAssociationExecutionTargets": associations.execution_targets,
     "ssm.StartAssociationsOnce": associations.once,
+    "ssm.AddTagsToResource": associations.tag,
+    "ssm.RemoveTagsFromResource": associations.untag,
+    "ssm.ListTagsForResource": associations.tags,
     "scheduler.CreateSchedule": scheduler.create,
     "scheduler.UpdateSchedule": scheduler.update,
     "scheduler.GetSchedule": scheduler.get,

@@ -51,6 +51,15 @@ def delete_fails(call: str = "ec2.TerminateInstances", *, times: int | None = 1)
     return Trouble(call, lambda _: AwsError("OperationNotPermitted", text), times)
 
 
+def unseen(*, times: int | None = 1) -> Trouble:
+    """Eventual consistency: an instance that was just run is not found when it is asked for by its id."""
+
+    def error(c: Call) -> AwsError:
+        return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{c.params['InstanceIds'][0]}' does not exist")
+
+    return Trouble("ec2.DescribeInstances", error, times, lambda c: bool(c.params.get("InstanceIds")))
+
+
 def gone(call: str = "ec2.TerminateInstances", *, times: int | None = 1) -> Trouble:
     """It is not there, whatever is there."""
 

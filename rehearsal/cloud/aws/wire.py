@@ -65,6 +65,7 @@ class Asked:
         """The parameters as botocore names them. Raises AwsError for what cannot be read."""
         parser = PROTOCOL_PARSERS[self.protocol](self.operation)
         try:
+            self._json()
             return dict(
                 parser.parse(
                     {
@@ -81,6 +82,20 @@ class Asked:
             code = "MalformedXML" if self.protocol == "rest-xml" else "SerializationException"
             raise AwsError(code, f"The request could not be read: {broken}") from None
 
+    def _json(self) -> object:
+        """The body, where it is JSON: None without one. Raises ValueError for what is no JSON object."""
+        plain = self.protocol == "json" or (self.protocol == "rest-json" and "payload" not in self._input())
+        if not plain or not self.moto.data:
+            return None
+        value = json.loads(self.moto.data)
+        if not isinstance(value, dict):
+            raise ValueError("the body is no JSON object")
+        return value
+
+    def _input(self) -> Mapping[str, Any]:
+        shape = self.operation.input_shape
+        return shape.serialization if shape is not None else {}
+
     def complaints(self, params: Json) -> list[str]:
         """What the model does not allow: types, ranges, members missing or unknown."""
         shape = self.operation.input_shape
@@ -95,10 +110,8 @@ class Asked:
             body = botocore.serialize.create_serializer(self.protocol, False).serialize_to_request(params, self.operation)["body"]
             sent = {name for name in sent if self.moto.values.get(name)}  # an empty list is a name without a value
             yield from (f"The parameter {name} is not recognized" for name in sorted(sent - set(body)))
-        elif self.moto.data and (
-            self.protocol == "json" or (self.protocol == "rest-json" and "payload" not in shape.serialization)
-        ):
-            yield from _strange(json.loads(self.moto.data), shape, "")
+        elif (body := self._json()) is not None:
+            yield from _strange(body, shape, "")
 
 
 def _validated(params: Json, shape: Any) -> list[str]:

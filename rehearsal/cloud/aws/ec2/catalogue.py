@@ -76,6 +76,11 @@ def instance_type(name: str) -> Json | None:
     return dict(found) if found else None
 
 
+def types(prefix: str) -> list[str]:
+    """Instance types whose names begin so."""
+    return sorted(name for name in INSTANCE_TYPES if name.startswith(prefix))
+
+
 def vcpus(name: str) -> int:
     """VCPUs of a type; 0 for one that is none."""
     return int((instance_type(name) or {}).get("VCpuInfo", {}).get("DefaultVCpus", 0))

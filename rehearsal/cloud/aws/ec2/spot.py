@@ -21,6 +21,8 @@ STATUS = {
 
 def price(state: State, instance_type: str, zone: str) -> float | None:
     """US dollars an hour now: what the ledger bills, else what was seen of the type; None when nobody knows."""
+    if instance_type in state.spot_now:
+        return state.spot_now[instance_type]
     attributes = {"machine_type": instance_type, "provisioning_model": "spot", "where": zone, "region": state.region}
     found = state.price("instance", attributes)
     return state.inventory.spot_prices.get(instance_type) if found is None else found

@@ -111,6 +111,32 @@ def once(state: State, call: Call) -> Result:
     return {}
 
 
+def tag(state: State, call: Call) -> Result:
+    """AddTagsToResource: an association's here, other resources' in moto."""
+    if call.params["ResourceType"] != "Association":
+        return call.moto(None)
+    entry = _entry(state, call.params["ResourceId"])
+    new = {t["Key"]: t for t in call.params["Tags"]}
+    entry["tags"] = [t for t in entry["tags"] if t["Key"] not in new] + list(new.values())
+    return {}
+
+
+def untag(state: State, call: Call) -> Result:
+    """RemoveTagsFromResource."""
+    if call.params["ResourceType"] != "Association":
+        return call.moto(None)
+    entry = _entry(state, call.params["ResourceId"])
+    entry["tags"] = [t for t in entry["tags"] if t["Key"] not in call.params["TagKeys"]]
+    return {}
+
+
+def tags(state: State, call: Call) -> Result:
+    """ListTagsForResource."""
+    if call.params["ResourceType"] != "Association":
+        return call.moto(None)
+    return {"TagList": _entry(state, call.params["ResourceId"])["tags"]}
+
+
 def came_online(state: State) -> None:
     """Run on a machine what was meant for it before it was there. Called under the lock."""
     for association_id in list(state.associations):

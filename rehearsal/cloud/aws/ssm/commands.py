@@ -133,7 +133,7 @@ def invocation(state: State, call: Call) -> Result:
         "StandardOutputUrl": "",
         "StandardErrorContent": found["Stderr"],
         "StandardErrorUrl": "",
-        "CloudWatchOutputConfig": {"CloudWatchLogGroupName": "", "CloudWatchOutputEnabled": False},
+        "CloudWatchOutputConfig": {"CloudWatchOutputEnabled": False},
     }
 
 
