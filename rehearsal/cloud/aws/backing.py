@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # the images are ours; read when moto's EC2 is loaded
 
@@ -49,10 +49,15 @@ class _Time:
 
 
 def _follow_the_clock() -> None:
-    moto.secretsmanager.models.time = _Time  # type: ignore[attr-defined]
+    setattr(moto.secretsmanager.models, "time", _Time)  # noqa: B010 - a module's name, not an attribute of ours
     for name, module in list(sys.modules.items()):
         if name.startswith("moto.") and getattr(module, "utcnow", None) is _real_utcnow:
             module.utcnow = _utcnow
+
+
+def _backends(service: str) -> Any:
+    """Moto's objects of a service, by account and region."""
+    return moto.backends.get_backend(cast(Any, service))
 
 
 class Moto:
@@ -74,13 +79,13 @@ class Moto:
     def forget(self) -> None:
         """Drop the account's state."""
         for service in USED:
-            for backend in moto.backends.get_backend(service)[self.account].values():  # type: ignore[arg-type]
+            for backend in _backends(service)[self.account].values():
                 backend.reset()
 
     def backend(self, service: str) -> Any:
         """Moto's own objects of a service: IAM and S3 have them for the partition, the others for the region."""
         where = "aws" if service in ("iam", "s3", "sts") else self.region
-        return moto.backends.get_backend(service)[self.account][where]  # type: ignore[arg-type]
+        return _backends(service)[self.account][where]
 
     def at_its_time(self) -> _AtTime:
         """Within it, moto's time is the cloud's (in this thread)."""

@@ -53,7 +53,7 @@ def scope(request: HttpRequest) -> Scope | None:
     return Scope(parts[0], parts[1], parts[2], parts[3], tuple(found.group(2).lower().split(";")), found.group(3))
 
 
-class _Auth(SigV4Auth):
+class _Auth(SigV4Auth):  # type: ignore[misc]
     """Signs exactly the headers that the client signed, at the client's time."""
 
     def signed(self, request: AWSRequest, when: str, names: tuple[str, ...], values: HttpRequest) -> str:
@@ -62,11 +62,11 @@ class _Auth(SigV4Auth):
         chosen = HTTPHeaders()
         for name in names:
             chosen[name] = values.headers.get(name, "")
-        self.headers_to_sign = lambda _request: chosen  # type: ignore[method-assign]
+        self.headers_to_sign = lambda _request: chosen
         return str(self.signature(self.string_to_sign(request, self.canonical_request(request)), request))
 
 
-class _S3Auth(_Auth, S3SigV4Auth):
+class _S3Auth(_Auth, S3SigV4Auth):  # type: ignore[misc]
     """S3 does not encode the path a second time."""
 
 

@@ -16,7 +16,7 @@ OWNER = "898082745236"
 """The account that owns the deep-learning images."""
 
 
-class PublicImage(Ami):  # type: ignore[misc]
+class PublicImage(Ami):
     """An image of Amazon's whose root volume has the size that it has; moto's have 15 GB each."""
 
     def __init__(self, backend: Any, image: Image) -> None:

@@ -25,7 +25,7 @@ def run(state: State, call: Call) -> Result:
     answer = call.moto(filled).parsed
     market = (params.get("InstanceMarketOptions") or {}).get("SpotOptions") or {}
     for row in answer["Instances"]:
-        instance = bodies.find(state, row["InstanceId"])
+        instance: Any = bodies.find(state, row["InstanceId"])
         _corrected(instance, filled)
         if refusals.is_spot(params):
             spot.opened(state, instance, market, _tags(params, "spot-instances-request"))

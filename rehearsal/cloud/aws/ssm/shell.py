@@ -47,7 +47,7 @@ def run(machine: Machine, parameters: Mapping[str, Sequence[str]], most_s: float
     folder = str((parameters.get("workingDirectory") or [""])[0])
     if folder:
         script = f"cd {shlex.quote(folder)} || exit 1\n{script}"
-    limit = min(float((parameters.get("executionTimeout") or [most_s])[0]), most_s)
+    limit = min(float((parameters.get("executionTimeout") or [str(most_s)])[0]), most_s)
     try:
         done = machine.exec(["sh", "-c", script], timeout=limit)
     except TimeoutError:
