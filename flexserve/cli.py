@@ -48,6 +48,13 @@ def _complete_stack(_ctx: click.Context, _param: click.Parameter, incomplete: st
     return list(_stacks(incomplete))
 
 
+def _complete_words(_ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """The words of `--allow`, `--fault` and `--set`, from the list that is made of the code's own tables."""
+    from flexserve import completion
+
+    return completion.words(str(param.opts[0]).strip("-"), incomplete)
+
+
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         from importlib.metadata import version
@@ -70,8 +77,17 @@ stack = click.option(*_STACK, required=True, metavar="STACK", help=_STACK_HELP, 
 maybe_stack = click.option(*_STACK, metavar="STACK", help=_STACK_HELP, shell_complete=_complete_stack)
 json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; text and progress go to stderr.")
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
-sets = click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a key of the stack file for this run.")
-allow = click.option("--allow", multiple=True, metavar="RULE", help="Go past this rule, on your word.")
+sets = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=_complete_words,
+    help="Change a key of the stack file for this run.",
+)
+allow = click.option(
+    "--allow", multiple=True, metavar="RULE", shell_complete=_complete_words, help="Go past this rule, on your word."
+)
 yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 timeout = click.option("--timeout", default="60m", metavar="TIME", help="How long to wait until it serves, e.g. 45m.")
 secret_name = click.argument("name", help="The secret's name, as in the stack file.")
@@ -229,7 +245,7 @@ def down(stack: str, yes: bool, purge: bool, as_json: bool) -> int:
 
 @app.command(**command_help("rehearse"))
 @click.argument("stack", required=False, help="The stack to rehearse.", shell_complete=_complete_stack)
-@click.option("--fault", multiple=True, metavar="NAME", help="Break this part; may be repeated.")
+@click.option("--fault", multiple=True, metavar="NAME", shell_complete=_complete_words, help="Break this part; may be repeated.")
 @click.option("--faults", is_flag=True, help="List the faults.")
 @sets
 @json

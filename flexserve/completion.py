@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
 from verdict.errors import FlexserveError
 
@@ -35,6 +35,14 @@ def install(app: Command, environ: Mapping[str, str] = os.environ) -> str:
         raise FlexserveError(f"completion cannot be installed: {error}", way_out="flexserve --show-completion prints it") from error
     rest = f"; put `fpath+=({file.parent})` before compinit in ~/.zshrc" if shell(environ) == "zsh" else ""
     return f"{shell(environ)} completion is in {file}, for new shells{rest}"
+
+
+def words(option: str, incomplete: str) -> list[CompletionItem]:
+    """What `--OPTION` may be, with what it means. The list is written by `python -m tools.docs`: reading it imports nothing."""
+    import json
+
+    known = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))[option]
+    return [CompletionItem(word, help=about) for word, about in known.items() if word.startswith(incomplete)]
 
 
 def shell(environ: Mapping[str, str]) -> str:

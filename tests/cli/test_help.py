@@ -94,6 +94,31 @@ def test_a_shell_completes_a_stack(root):
     assert done.stdout.splitlines() == ["plain,tpu-v6e"], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("flexserve plan --allow window", {"window-bounds"}),
+        ("flexserve up --allow disk-t", {"disk-too-small", "disk-too-large", "disk-type-unsupported"}),
+        ("flexserve secret check --allow placeh", {"placeholder"}),
+        ("flexserve plan --allow secret-v", set()),
+        ("flexserve rehearse tpu-v6e --fault stock", {"stock-out", "stock-out-details"}),
+        ("flexserve rehearse tpu-v6e --set serving.max_num_s", {"serving.max_num_seqs="}),
+        ("flexserve plan --set target.network.", {"target.network.name=", "target.network.subnetwork="}),
+        ("flexserve render --set xyz", set()),
+        ("flexserve rehearse tpu", {"tpu-v6e"}),
+        ("flexserve sec", {"secret"}),
+    ],
+)
+def test_a_shell_completes_what_an_option_may_be_and_imports_nothing_for_it(root, line, words):
+    asked = {"_FLEXSERVE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    environ = {**os.environ, **asked, "PYTHONPATH": str(root)}
+    argv = [sys.executable, "-X", "importtime", "-m", "flexserve"]
+    done = subprocess.run(argv, cwd=root, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert {answer.partition(",")[2] for answer in done.stdout.splitlines()} - {""} == words, done.stderr
+    imported = {row.rpartition("|")[2].strip().partition(".")[0] for row in done.stderr.splitlines()}
+    assert not imported & {*HEAVY, "rehearsal", "msgspec"}
+
+
 HEAVY = ("pulumi", "pydantic", "httpx", "jinja2", "yaml", "rich", "google", "boto3", "grpc", "asyncio", "requests")
 
 

@@ -17,6 +17,7 @@ from tools.docs import (
     rules,
     stack_file,
     tunnel,
+    words,
 )
 
 PAGES = {
@@ -32,6 +33,7 @@ PAGES = {
     "tunnel-endings.md": tunnel.endings,
     "relay-faults.md": tunnel.relay_faults,
     "google-provider.md": google_provider.page,
+    "../../flexserve/words.json": words.page,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -41,16 +43,21 @@ def stale() -> list[str]:
     return [name for name, page in PAGES.items() if not (FOLDER / name).is_file() or (FOLDER / name).read_text("utf-8") != page()]
 
 
+def place(name: str) -> Path:
+    """Where a page is, seen from the project's root."""
+    return (FOLDER / name).resolve().relative_to(FOLDER.parents[1])
+
+
 def main() -> int:
     """Write, or check; 1 when something was stale in a check."""
     names = stale()
     if "--check" in sys.argv:
-        print("\n".join(f"stale: docs/reference/{name}" for name in names))
+        print("\n".join(f"stale: {place(name)}" for name in names))
         return 1 if names else 0
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in names:
         (FOLDER / name).write_text(PAGES[name](), encoding="utf-8")
-        print(f"wrote docs/reference/{name}")
+        print(f"wrote {place(name)}")
     return 0
 
 

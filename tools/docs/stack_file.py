@@ -38,19 +38,20 @@ def page() -> str:
 
 def _table(prefix: str, shape: type[BaseModel]) -> list[str]:
     rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
-    for name, field in _leaves(prefix, shape):
+    for name, field in leaves(prefix, shape):
         default = "**required**" if field.is_required() else f"`{_short(field.get_default(call_default_factory=True))}`"
         rows.append(f"| `{name}` | {_type(field)} | {default} | {field.description or ''} |")
     return rows
 
 
-def _leaves(prefix: str, shape: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+def leaves(prefix: str, shape: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """Every key that holds a value, with its dotted name."""
     for name, field in shape.model_fields.items():
         inner = next((t for t in (field.annotation, *get_args(field.annotation)) if _is_model(t)), None)
         if inner is None or get_origin(field.annotation) is not None:
             yield f"{prefix}{name}", field
         if inner is not None:
-            yield from _leaves(f"{prefix}{name}.", inner)
+            yield from leaves(f"{prefix}{name}.", inner)
 
 
 def _is_model(annotation: Any) -> bool:
