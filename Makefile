@@ -39,9 +39,12 @@ lock:
 	@.venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --extra dev --python-version 3.11 \
 	  pyproject.toml --output-file requirements.lock
 
-clean:
-	rm -rf .venv .venv.old .ruff_cache .mypy_cache .pytest_cache .hypothesis
-	@$(INTERPRETER) -c 'from pathlib import Path; from tools.setup.host import Host; print("kept:", Host.here(Path.cwd()).cache, "(make distclean removes it)")'
+OURS = .venv .venv.old .ruff_cache .mypy_cache .pytest_cache .hypothesis
 
-distclean: clean
-	@$(INTERPRETER) -c 'from pathlib import Path; from tools.setup.cache import remove; from tools.setup.host import Host; remove(Host.here(Path.cwd()).cache)'
+clean:
+	rm -rf $(OURS)
+	@$(INTERPRETER) -m tools.setup.clean
+
+distclean:
+	rm -rf $(OURS)
+	@$(INTERPRETER) -m tools.setup.clean --cache

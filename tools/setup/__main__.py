@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.setup.disk import size
 from tools.setup.host import Host
 from tools.setup.report import Lines
 from tools.setup.run import run_steps
@@ -20,7 +21,8 @@ from tools.setup.table import STEPS, names
 _EPILOG = """\
 With no STEP: what an operator with a cloud account needs. The word `rehearsal`
 stands for what a rehearsal needs besides, `tests` for everything.
-Built things are kept in $FLEXSERVE_CACHE, else $XDG_CACHE_HOME/flexserve, else ~/.cache/flexserve.
+Built things are kept in $FLEXSERVE_CACHE, else $XDG_CACHE_HOME/flexserve, else ~/.cache/flexserve, with what Go fetches
+and compiles (unless GOMODCACHE and GOCACHE name other places). uv keeps what it downloads in a cache of its own.
 FLEXSERVE_DOWNLOADS=no keeps away from Pulumi's download site: the engine is then built from Go modules.
 Exit codes: 0 done, 1 a step failed, 2 usage, 130 interrupted.
 """
@@ -56,7 +58,8 @@ def _take(host: Host, steps: Sequence[Step], *, as_json: bool) -> int:
     lines = Lines(sys.stderr, terminal=sys.stderr.isatty())
     stop = threading.Event()
     began = time.monotonic()
-    lines.note(f"set-up: built things are kept in {host.cache}")
+    takes = sum(step.takes_mb for step in steps)
+    lines.note(f"set-up: built things are kept in {host.cache}; from nothing all of it takes about {size(takes)}")
     outcomes: list[Outcome] = []
     try:
         outcomes = run_steps(steps, host, lines, stop)

@@ -13,12 +13,19 @@ from tools.setup.versions import go_directive, parse
 from tools.setup.work import Count, Work
 
 _SWITCHES_TOOLCHAIN = (1, 21)  # from here on `go` fetches a newer toolchain by itself when a module asks for it
+_TO_COMPILE = "{{if .Stale}}{{.ImportPath}}{{end}}"  # stale: not in the build cache as it would be compiled now
+_PACKAGE = re.compile(r"^[a-z][\w.-]*(?:/|$)", re.MULTILINE)  # as `go list` and `go build -v` print them, one a line
 _NETWORK = re.compile(r"i/o timeout|connection reset|unexpected EOF|TLS handshake timeout|502 Bad Gateway|503 Service")
 
 
 def go_environ(host: Host) -> dict[str, str]:
-    """`go.sum` decides: a module that differs from it, or is missing in it, is an error."""
-    return host.child_environ(GOFLAGS="-mod=readonly -buildvcs=false", CGO_ENABLED="0", GOWORK="off")
+    """`go.sum` decides: a module that differs from it, or is missing in it, is an error.
+
+    Modules and compiled packages are kept in our own cache, so that they go with it, unless the environment names a place.
+    """
+    ours = {"GOMODCACHE": str(host.cache / "go" / "mod"), "GOCACHE": str(host.cache / "go" / "build")}
+    kept = {name: place for name, place in ours.items() if not host.environ.get(name)}
+    return host.child_environ(GOFLAGS="-mod=readonly -buildvcs=false", CGO_ENABLED="0", GOWORK="off", **kept)
 
 
 def require(host: Host, name: str) -> str:
@@ -38,15 +45,19 @@ def require(host: Host, name: str) -> str:
     return go
 
 
-def build(host: Host, work: Work, name: str, package: str, out: Path, flags: str, packages: int) -> None:
-    """Build one command of `tools/NAME`. `packages` is about how many Go packages it is made of, for the bar."""
+def build(host: Host, work: Work, name: str, package: str, out: Path, flags: str) -> None:
+    """Build one command of `tools/NAME`. First Go is asked what it will compile: that is what the bar counts."""
     go = require(host, name)
-    work.say("downloads and compiles Go modules")
-    argv = [go, "build", "-v", "-trimpath", "-ldflags", flags, "-o", out, package]
-    count = Count(r"^(?:go: downloading|[a-z][\w.-]*(?:/|$))", packages)
+    how = ["-trimpath", "-ldflags", flags]  # part of what the build cache goes by: the same for both commands
+    where = {"environ": go_environ(host), "cwd": sources(host, name)}
     for last in (False, True):
         try:
-            work.command(argv, environ=go_environ(host), cwd=sources(host, name), count=count)
+            work.say("downloads Go modules")
+            listed = work.command([go, "list", "-deps", *how, "-f", _TO_COMPILE, package], **where)  # type: ignore[arg-type]
+            packages = len(_PACKAGE.findall(listed))
+            work.say(f"compiles {packages} Go packages")
+            count = Count(_PACKAGE.pattern, packages) if packages else None
+            work.command([go, "build", "-v", *how, "-o", out, package], count=count, **where)  # type: ignore[arg-type]
             return
         except StepFailed as error:
             if last or error.exit_code is None or not _NETWORK.search("\n".join(work.tail(30))):

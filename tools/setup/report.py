@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
+from tools.setup.disk import size
 from tools.setup.step import Outcome, Result, Step
 from tools.setup.work import Work
 
@@ -25,11 +26,11 @@ class Lines:
         self._running: dict[str, tuple[float, Work]] = {}
 
     def started(self, step: Step, work: Work) -> None:
-        """Remember it for the live line; without a terminal say so, since minutes may pass."""
+        """Say what it is for and what it takes, since minutes may pass; remember it for the live line."""
         with self._lock:
             self._running[step.name] = (time.monotonic(), work)
-        if not self._terminal:
-            self._line(f"  {step.name:<16} ...               {step.about}")
+        takes = f", takes about {size(step.takes_mb)}" if step.takes_mb else ""
+        self._line(f"  {step.name:<16} ...               {step.about}{takes}")
 
     def ended(self, step: Step, outcome: Outcome) -> None:
         """One line: name, result, seconds, what is there and where it is kept."""
@@ -70,8 +71,8 @@ class Lines:
 
 
 def live(name: str, seconds: float, work: Work) -> str:
-    """One step of the live line: a bar where the log tells how far it is, else what it does."""
+    """One step of the live line: what it does, and a bar where the log tells how far it is."""
     if work.fraction is not None:
         full = round(work.fraction * _BAR)
-        return f"{name} [{'#' * full}{'.' * (_BAR - full)}] {seconds:.0f} s"
+        return f"{name} {work.doing} [{'#' * full}{'.' * (_BAR - full)}] {seconds:.0f} s".replace("  ", " ")
     return f"{name} {work.doing} {seconds:.0f} s".replace("  ", " ")

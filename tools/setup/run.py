@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
 from tools.setup.cache import locked
+from tools.setup.disk import Disks
 from tools.setup.host import Host
 from tools.setup.step import Outcome, Result, Skip, Step, StepFailed, Stopped
 from tools.setup.work import Work
@@ -38,13 +39,14 @@ def run_steps(steps: Sequence[Step], host: Host, reporter: Reporter, stop: threa
     outcomes: dict[str, Outcome] = {}
     waiting = list(steps)
     running: dict[Future[Outcome], Step] = {}
+    disks = Disks()
     with ThreadPoolExecutor(max_workers=max(1, len(steps))) as pool:
         try:
             while waiting or running:
                 if not stop.is_set():
                     for step in [s for s in waiting if all(n in outcomes for n in s.needs)]:
                         waiting.remove(step)
-                        running[pool.submit(run_one, step, host, reporter, stop)] = step
+                        running[pool.submit(run_one, step, host, reporter, stop, disks)] = step
                 elif not running:
                     break
                 ended, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -61,8 +63,8 @@ def run_steps(steps: Sequence[Step], host: Host, reporter: Reporter, stop: threa
     return list(outcomes.values())
 
 
-def run_one(step: Step, host: Host, reporter: Reporter, stop: threading.Event) -> Outcome:
-    """One step: look, and run when it has to."""
+def run_one(step: Step, host: Host, reporter: Reporter, stop: threading.Event, disks: Disks) -> Outcome:
+    """One step: look, and run when it has to and there is room for it."""
     began = time.monotonic()
     log = host.cache / "logs" / f"{step.name}.log"
     work = Work(log=log, stop=stop, deadline=began + step.limit_s)
@@ -87,6 +89,7 @@ def run_one(step: Step, host: Host, reporter: Reporter, stop: threading.Event) -
         with locked(log.with_suffix(".lock"), stop.is_set, lambda: setattr(work, "doing", "waits for another set-up")):
             if (there := step.done(host)) is not None:
                 return outcome(Result.READY, there, ran=False)
+            disks.claim(step.name, step.room(host), step.takes_mb)
             log.write_text(f"# {step.about}\n", encoding="utf-8")
             work.deadline = time.monotonic() + step.limit_s
             return outcome(Result.DONE, step.run(host, work))

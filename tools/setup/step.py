@@ -52,7 +52,8 @@ class Step:
 
     `key` is the hash of all that the result depends on; `done` says in words what is there, or None when the step has
     to run; `run` does it, says in words what is there now, and raises `StepFailed`, `Skip` or `Stopped`; `where` is
-    what it keeps. `limit_s` bounds `run`, in seconds: it is there to
+    what it keeps. `takes_mb` is about how much `run` takes at its most, in 10^6 bytes as measured on Debian 12, on the file
+    system of `room`. `limit_s` bounds `run`, in seconds: it is there to
     end what hangs, so it is many times what an idle machine needs.
     """
 
@@ -65,6 +66,8 @@ class Step:
     needs: tuple[str, ...] = ()
     group: str = ACCOUNT
     limit_s: float = 600.0
+    takes_mb: int = 0
+    room: Callable[[Host], Path] = lambda host: host.cache
 
 
 @dataclass(frozen=True)

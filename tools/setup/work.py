@@ -21,7 +21,7 @@ _GRACE_S = 5.0
 
 @dataclass(frozen=True)
 class Count:
-    """Progress that can be read off a log: lines that match, of about how many."""
+    """Progress that can be read off a log: lines that match, of how many."""
 
     pattern: str
     total: int
@@ -58,8 +58,8 @@ class Work:
         count: Count | None = None,
         limit_s: float | None = None,
         text_in: bytes | None = None,
-    ) -> None:
-        """Run to its end, output to the log. Raises `StepFailed` when it fails or takes too long, `Stopped` on Ctrl-C.
+    ) -> str:
+        """Run to its end, output to the log; the output. Raises `StepFailed` when it fails or takes too long, `Stopped` on Ctrl-C.
 
         The command gets a session of its own and its whole process group is ended, so nothing of it outlives this call.
         """
@@ -92,6 +92,7 @@ class Work:
                 end_group(process)
         if process.returncode:
             raise StepFailed(f"`{_short(words)}` ended with {process.returncode}", exit_code=process.returncode)
+        return self.log.read_bytes()[offset:].decode(errors="replace").partition("\n")[2]
 
     def _wait(self, process: subprocess.Popen[bytes], words: list[str], end: float, count: Count | None, offset: int) -> None:
         while True:

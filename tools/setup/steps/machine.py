@@ -17,7 +17,7 @@ _ABOUT = {
     "images": "the container image's system",
     "repo": "the machine's own package repository, with Docker in it",
 }
-
+_TAKES_MB = {"root": 900, "images": 150, "repo": 900}  # while it is built; a third of it stays
 
 # Bootstrapping mounts /proc, /sys and /dev into the new root. In namespaces of its own these end with it, however it ends.
 _ALONE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--")
@@ -79,6 +79,7 @@ def _step(part: str, *needs: str) -> Step:
         needs=("venv", "apt", *needs),
         group=REHEARSAL,
         limit_s=1800.0,
+        takes_mb=_TAKES_MB[part],
     )
 
 

@@ -31,7 +31,6 @@ from tools.setup.work import Work
 _VERSION_VARIABLE = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 _ENGINE_PACKAGE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 _HOST_PACKAGE = "github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python"
-_ENGINE_PARTS, _HOST_PARTS = 1900, 600  # about how many lines the builds print
 _INSTALL_LIMIT_S = 180.0
 PROVIDERS = ("gcp",)  # of the stacks that there are
 
@@ -74,7 +73,7 @@ def _build_engine(host: Host, work: Work) -> None:
     version = wanted(host)
     with building(built_folder(host)) as folder:
         flags = f"-s -w -X {_VERSION_VARIABLE}={version}"
-        golang.build(host, work, "pulumi", _ENGINE_PACKAGE, folder / "pulumi", flags, _ENGINE_PARTS)
+        golang.build(host, work, "pulumi", _ENGINE_PACKAGE, folder / "pulumi", flags)
         if (said := version_of(folder / "pulumi")) != version:
             raise StepFailed(f"the engine that was built says version {said!r}, not {version}")
 
@@ -92,7 +91,7 @@ def language_run(host: Host, work: Work) -> str:
     """Build it and put its helper script beside it."""
     with building(language_folder(host)) as folder:
         flags = f"-s -w -X {_VERSION_VARIABLE}={host_version(host)}"
-        golang.build(host, work, "language-python", _HOST_PACKAGE, folder / HOST, flags, _HOST_PARTS)
+        golang.build(host, work, "language-python", _HOST_PACKAGE, folder / HOST, flags)
         helper = golang.module_folder(host, "language-python", SDK_MODULE) / "python" / "cmd" / HELPER
         shutil.copyfile(helper, folder / HELPER)
         (folder / HELPER).chmod(0o755)
@@ -171,12 +170,12 @@ STEPS = (
     Step(
         "pulumi", "the Pulumi engine and command line (built here: about 7 minutes)",
         lambda host: build_key(host, "pulumi"), engine_done, engine_run,
-        lambda host: e.folder if (e := found(host)) else None, limit_s=2700.0,
+        lambda host: e.folder if (e := found(host)) else None, limit_s=2700.0, takes_mb=4500,
     ),
     Step(
         "language-python", "Pulumi's Python language host", lambda host: build_key(host, "language-python"),
         language_done, language_run, lambda host: None if (e := found(host)) and e.complete else language_folder(host),
-        needs=("pulumi",),
+        needs=("pulumi",), takes_mb=600,
     ),
     Step(
         "links", "Pulumi in the environment's bin", lambda host: digest(*map(str, links(host).values())),

@@ -192,7 +192,7 @@ def _venv(host: Host) -> Path:
 STEPS = (
     Step(
         "venv", "Python environment from requirements.lock, every hash checked", venv_key, venv_done, venv_run, _venv,
-        limit_s=1500.0,
+        limit_s=1500.0, takes_mb=1200, room=lambda host: host.root,
     ),
     Step(
         "command", "the flexserve command", command_key, command_done, command_run, lambda host: host.bin / "flexserve",
