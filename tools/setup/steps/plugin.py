@@ -16,7 +16,6 @@ from tools.setup.work import Work
 NAME = "session-manager-plugin"
 _MODULE = "github.com/aws/session-manager-plugin"
 _PACKAGE = f"{_MODULE}/src/sessionmanagerplugin-main"
-_PARTS = 300  # about how many lines the build prints
 
 
 def key(host: Host) -> str:
@@ -40,7 +39,7 @@ def run(host: Host, work: Work) -> str:
     """Build it. Without it some tests are skipped, so this is no failure."""
     try:
         with building(built(host).parent) as folder:
-            golang.build(host, work, NAME, _PACKAGE, folder / NAME, "-s -w", _PARTS)
+            golang.build(host, work, NAME, _PACKAGE, folder / NAME, "-s -w")
     except StepFailed as error:
         raise Skip(f"not built ({error.what}): the tests that run AWS's plugin are skipped") from error
     return done(host) or ""
@@ -50,5 +49,6 @@ STEPS = (
     Step(
         NAME, "AWS's Session Manager plugin, for the tests (built here: about 2 minutes)",
         key, done, run, lambda host: built(host).parent if built(host).is_file() else None, group=TESTS, limit_s=900.0,
+        takes_mb=400,
     ),
 )  # fmt: skip
