@@ -45,7 +45,7 @@ phase_packages() {
     unattended-upgrades.service &
   local masking=$! again=()
   if [ -e "$STATE/installing" ] || ! command -v dockerd >/dev/null; then
-    if lost_power; then again=(--reinstall); fi
+    if lost_power; then again=(--reinstall --allow-change-held-packages); fi
     cp /proc/sys/kernel/random/boot_id "$STATE/installing" # an installation that was cut off is done again
   onboard attempt packages 60 bash "$0" install "${again[@]}"
     rm -rf "$DEBS"
