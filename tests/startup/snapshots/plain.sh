@@ -48,6 +48,7 @@ phase_packages() {
     if lost_power; then again=(--reinstall --allow-change-held-packages); fi
     cp /proc/sys/kernel/random/boot_id "$STATE/installing" # an installation that was cut off is done again
   onboard attempt packages 60 bash "$0" install "${again[@]}"
+    systemctl start --no-block docker || true # the phase `docker` waits for it, and tries again
     rm -rf "$DEBS"
   fi
   docker_packages | sed 's/$/ hold/' | dpkg --set-selections || true
