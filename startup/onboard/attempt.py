@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from startup.onboard import causes
@@ -26,7 +26,7 @@ def attempt(phase: str, argv: Sequence[str], *, patience: float, unknown: int = 
 
     `patience`: seconds, over all tries, that a `throttled` cause is waited for: by then the limit is one of hours, not of a burst.
     """
-    strange, waited = 0, 0.0
+    strange, waited, met = 0, 0.0, Counter[str]()
     for pause in pauses():
         lines: deque[str] = deque(maxlen=60)
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
@@ -45,6 +45,9 @@ def attempt(phase: str, argv: Sequence[str], *, patience: float, unknown: int = 
         strange += found is None
         if strange >= unknown:
             raise causes.Failed(text)
+        met[found[0].id if found else ""] += 1
+        if found and met[found[0].id] == found[0].tries:
+            raise causes.Failed(f"{text} (tried {found[0].tries} times)")
         if found and found[0].throttled:
             pause = min(pause, patience - waited)
             if pause <= 0:

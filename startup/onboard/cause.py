@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Cause:
     """One reason. `phases` empty: any phase.
 
-    `retry`: it may pass by itself, so the phase goes on until its limit; `throttled`: for no longer than `image.throttled_wait`.
+    `retry`: it may pass by itself, so the phase goes on until its limit; `throttled`: for no longer than `image.throttled_wait`;
+    `tries`: for so many tries (0: no such bound).
     """
 
     id: str
@@ -19,3 +20,4 @@ class Cause:
     phases: tuple[str, ...] = ()
     retry: bool = False
     throttled: bool = False
+    tries: int = 0

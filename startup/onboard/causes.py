@@ -35,6 +35,15 @@ ROWS: tuple[Cause, ...] = (
         retry=True,
     ),
     Cause(
+        "apt-missing",
+        "the package mirror lists {file} and does not have it",
+        "it may be between two states: `flexserve up` runs the boot again; if it stays so, use another host image",
+        r"^E: Failed to fetch \S*?(?P<file>[^/\s]+\.deb)\s+404",
+        ("packages",),
+        retry=True,
+        tries=5,
+    ),
+    Cause(
         "apt-mirror",
         "the package mirror does not answer",
         "give the machine a way out: egress `address` or `nat`",

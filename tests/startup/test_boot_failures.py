@@ -110,6 +110,10 @@ def test_anonymous_and_closed(world: World) -> None:
 def test_packages_and_docker(world: World) -> None:
     world.faults(apt="no-package")
     assert check(world.boot(PLAIN), ({}, "packages", "apt-no-package", "docker.io")) == []
+    world.faults(apt="missing")
+    missing = "lists docker.io_20.10_amd64.deb and does not have it"
+    assert check(world.boot(PLAIN), ({}, "packages", "apt-missing", missing)) == []
+    assert len([row for row in world.calls("apt-get") if "update" in row["argv"]]) == 6  # once, and five tries: each asks anew
     world.faults(docker="down")
     boot = world.boot(PLAIN)
     assert check(boot, ({}, "docker", "docker-down", "does not start")) == []

@@ -26,6 +26,8 @@ CAUSES = [
     ("packages", "W: Failed to fetch http://archive.ubuntu.com/x  Temporary failure resolving 'archive.ubuntu.com'", "apt-mirror"),
     ("packages", "E: Package 'docker.io' has no installation candidate", "apt-no-package"),
     ("packages", "dpkg: error: failed to write status: No space left on device", "no-space"),
+    ("packages", "E: Failed to fetch http://m/./Packages  404  Not Found", "apt-mirror"),
+    ("packages", "E: Failed to fetch http://m/pool/x/runc_1.1%2b1_amd64.deb  404  Not Found [IP: 192.0.2.1 80]", "apt-missing"),
     ("image", "toomanyrequests: You have reached your unauthenticated pull rate limit.", "image-pull-limit"),
     ("image", "failed to register layer: ApplyLayer exit status 1: write /x: no space left on device", "no-space"),
     (
@@ -88,6 +90,15 @@ def test_a_registry_that_throttles_is_asked_for_so_long(
     with pytest.raises(causes.Failed, match=rf"^image-pull-limit: .*\(asked for {patience:g} s, image.throttled_wait\)$"):
         attempts.attempt("image", command, patience=patience)
     assert slept == pauses and capfd.readouterr().out.count("toomanyrequests") == len(pauses) + 1
+
+
+def test_a_mirror_without_what_it_lists_is_tried_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(attempts, "sleep", slept.append)
+    command = ["sh", "-c", "echo 'E: Failed to fetch http://m/./docker.io_1_all.deb  404  Not Found [IP: 192.0.2.1 80]'; exit 100"]
+    with pytest.raises(causes.Failed, match=r"^apt-missing: .* docker.io_1_all.deb .*\(tried 5 times\)$"):
+        attempts.attempt("packages", command, patience=60)
+    assert slept == [1, 2, 4, 8]
 
 
 def test_other_causes_know_no_patience(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

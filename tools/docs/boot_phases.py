@@ -37,7 +37,7 @@ def _causes() -> list[str]:
         "",
         "What a failed phase reports as its cause: the name, a sentence, the way out. Words in braces are filled in. *Waits*:",
         "it may pass by itself, so the phase goes on, shows the cause while it runs, and fails with it when its limit has passed.",
-        "A cause that waits at most for a setting of the stack file ends the phase when that has passed.",
+        "A cause that waits for a number of tries, or at most for a setting of the stack file, ends the phase after that.",
         "",
     ]
     for title, rows in _groups().items():
@@ -48,6 +48,8 @@ def _causes() -> list[str]:
 
 
 def _waits(row: Cause) -> str:
+    if row.tries:
+        return f"{row.tries} tries"
     return "at most `image.throttled_wait`" if row.throttled else "yes" if row.retry else "-"
 
 

@@ -29,7 +29,8 @@ def apt_get(words: list[str]) -> int:
     """Installing docker.io leaves a `dockerd` on PATH; nothing else happens."""
     fault = ask("behaviour").get("faults", {}).get("packages", "")
     if fault == "down" or (fault == "missing" and "install" in words):
-        print("E: Failed to fetch http://packages.rehearsal.internal/Packages  404  Not Found", file=sys.stderr)
+        what = "Packages  Connection failed" if fault == "down" else "docker.io_1_all.deb  404  Not Found"
+        print(f"E: Failed to fetch http://packages.rehearsal.internal/./{what}", file=sys.stderr)
         return 100
     if "install" in words:
         ask("hold/packages")

@@ -82,6 +82,10 @@ def apt_get(world, words, said):
     if fault == "mirror":
         said.error("E: Failed to fetch http://mirror.test/x.deb  Connection failed")
         return 100
+    if fault == "missing" and "install" in words:
+        said.error("E: Failed to fetch http://mirror.test/pool/docker.io_20.10_amd64.deb  404  Not Found [IP: 192.0.2.1 80]")
+        said.error("E: Unable to fetch some archives, maybe run apt-get update or try with --fix-missing?")
+        return 100
     if fault == "no-package" and "install" in words:
         said.error("E: Unable to locate package docker.io")
         return 100

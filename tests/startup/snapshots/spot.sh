@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/bea5cf58892f # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/cc3c6cf436ba # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -257,7 +257,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from startup.onboard import causes
@@ -278,7 +278,7 @@ def attempt(phase: str, argv: Sequence[str], *, patience: float, unknown: int = 
 
     `patience`: seconds, over all tries, that a `throttled` cause is waited for: by then the limit is one of hours, not of a burst.
     """
-    strange, waited = 0, 0.0
+    strange, waited, met = 0, 0.0, Counter[str]()
     for pause in pauses():
         lines: deque[str] = deque(maxlen=60)
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
@@ -297,6 +297,9 @@ def attempt(phase: str, argv: Sequence[str], *, patience: float, unknown: int = 
         strange += found is None
         if strange >= unknown:
             raise causes.Failed(text)
+        met[found[0].id if found else ""] += 1
+        if found and met[found[0].id] == found[0].tries:
+            raise causes.Failed(f"{text} (tried {found[0].tries} times)")
         if found and found[0].throttled:
             pause = min(pause, patience - waited)
             if pause <= 0:
@@ -847,7 +850,8 @@ from dataclasses import dataclass
 class Cause:
     """One reason. `phases` empty: any phase.
 
-    `retry`: it may pass by itself, so the phase goes on until its limit; `throttled`: for no longer than `image.throttled_wait`.
+    `retry`: it may pass by itself, so the phase goes on until its limit; `throttled`: for no longer than `image.throttled_wait`;
+    `tries`: for so many tries (0: no such bound).
     """
 
     id: str
@@ -857,6 +861,7 @@ class Cause:
     phases: tuple[str, ...] = ()
     retry: bool = False
     throttled: bool = False
+    tries: int = 0
 FLEXSERVE_FILE
   put startup/onboard/causes.py <<'FLEXSERVE_FILE'
 """Why a phase failed: rows with a name, a sentence and a way out. The boot, its log search and the docs read the same rows.
@@ -894,6 +899,15 @@ ROWS: tuple[Cause, ...] = (
         r"Could not get lock|Unable to (?:acquire|lock)|dpkg frontend lock|is another process using it|dpkg was interrupted",
         ("packages",),
         retry=True,
+    ),
+    Cause(
+        "apt-missing",
+        "the package mirror lists {file} and does not have it",
+        "it may be between two states: `flexserve up` runs the boot again; if it stays so, use another host image",
+        r"^E: Failed to fetch \S*?(?P<file>[^/\s]+\.deb)\s+404",
+        ("packages",),
+        retry=True,
+        tries=5,
     ),
     Cause(
         "apt-mirror",
