@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
@@ -11,28 +11,31 @@ ANSWERS: dict[str, Any] = {
     "creationTimestamp": "2026-11-29T18:34:04.000-00:00",
     "email": "fs-0123456789@acme-1.iam.gserviceaccount.com",
 }
-"""What the cloud would add to a resource."""
+"""What Google would add to a resource."""
 
 
 class Recorder(pulumi.runtime.Mocks):
     """Keeps every registered resource; ids are names."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self._answers = answers
         self.resources: list[pulumi.runtime.MockResourceArgs] = []
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """The state is the inputs and what the cloud would add."""
         self.resources.append(args)
-        return f"{args.name}-id", {**args.inputs, **ANSWERS}
+        return f"{args.name}-id", {**args.inputs, **self._answers}
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
         """Nothing is asked."""
         raise AssertionError(f"unexpected call of {args.token}")
 
 
-def registered(build: Callable[[], Any]) -> tuple[list[pulumi.runtime.MockResourceArgs], dict[str, Any]]:
+def registered(
+    build: Callable[[], Any], answers: Mapping[str, Any] = ANSWERS
+) -> tuple[list[pulumi.runtime.MockResourceArgs], dict[str, Any]]:
     """What `build()` registers (inputs in camelCase, ints as floats), and its outputs, resolved."""
-    recorder, outputs = Recorder(), {}
+    recorder, outputs = Recorder(answers), {}
     pulumi.runtime.set_mocks(recorder, project="flexserve", stack="tpu-v6e")
 
     @pulumi.runtime.test
