@@ -19,7 +19,12 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Accelerator(Row, frozen=True, kw_only=True):
-    """A chip. Memory is what a program sees, in GiB; `kv_sliding_layers`: what a sliding-window layer's cache holds."""
+    """A chip. Memory is what a program sees, in GiB; `kv_sliding_layers`: what a sliding-window layer's cache holds.
+
+    `reserve_gib`: what vLLM takes a chip beside a model's `resident_gib`. `capability`: CUDA's, empty on other chips.
+    `attention_backends`: those that work, the first is asked for; empty where vLLM chooses well by itself. `oldest_vllm`: the
+    first release that serves on it, empty where none was found too old.
+    """
 
     name: str
     title: str
@@ -29,6 +34,10 @@ class Accelerator(Row, frozen=True, kw_only=True):
     quantization: tuple[str, ...]
     kv_cache_dtypes: tuple[str, ...]
     kv_sliding_layers: Literal["full", "window"]
+    reserve_gib: float = 0.0
+    capability: str = ""
+    attention_backends: tuple[str, ...] = ()
+    oldest_vllm: str = ""
 
 
 class MachineType(Row, frozen=True, kw_only=True):
@@ -61,12 +70,13 @@ class Provisioning(Row, frozen=True, kw_only=True):
 
 
 class Zone(Row, frozen=True, kw_only=True):
-    """A place where accelerators can be asked for under one provisioning model."""
+    """A place where accelerators can be asked for in these ways; `machine_types` where not all sizes are there."""
 
     name: str
     cloud: str
-    provisioning: str
+    provisioning: tuple[str, ...]
     accelerators: tuple[str, ...]
+    machine_types: tuple[str, ...] = ()
 
 
 class Price(Row, frozen=True, kw_only=True):
@@ -75,7 +85,7 @@ class Price(Row, frozen=True, kw_only=True):
     item: str
     provisioning: str
     regions: tuple[str, ...]
-    unit: Literal["accelerator-hour", "hour", "gib", "gib-month"]
+    unit: Literal["accelerator-hour", "hour", "gib", "gib-month", "unit-month"]
     usd: float
 
 
@@ -89,7 +99,10 @@ class KvLayers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Model(Row, frozen=True, kw_only=True):
-    """A checkpoint. `weights_gb` (10^9 bytes) is the download; `resident_gib` what it takes on the accelerator; None is unknown."""
+    """A checkpoint. `weights_gb` (10^9 bytes) is the download; `resident_gib` what it takes on the accelerator; None is unknown.
+
+    `query_heads` is the number in a layer; divided by its KV heads it is the group that attention works on at once.
+    """
 
     name: str
     title: str
@@ -104,6 +117,7 @@ class Model(Row, frozen=True, kw_only=True):
     context: int
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    query_heads: int | None = None
     kv_layers: tuple[KvLayers, ...]
 
 
@@ -119,10 +133,18 @@ class Image(Row, frozen=True, kw_only=True):
 
 
 class HostImage(Row, frozen=True, kw_only=True):
-    """A machine image to boot from; the family is resolved to an image at create and then kept."""
+    """A machine image to boot from; the family is resolved to an image at create and then kept.
+
+    `family` is a family's name, or on AWS the public parameter that names the newest one. `root_gb`: its own disk, None unknown.
+    `torch`, `cuda` and `python` are what it brings along for a server that is built on it; empty where it brings none.
+    """
 
     project: str
     family: str
     cloud: str
     accelerators: tuple[str, ...]
     has_docker: bool
+    root_gb: int | None = None
+    torch: str = ""
+    cuda: str = ""
+    python: str = ""

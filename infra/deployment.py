@@ -16,18 +16,19 @@ from infra.wording import nearest, sentences, short
 from verdict.errors import BadConfig
 
 NAMESPACE = "flexserve"
+PARTS = ("image", "access")
 
 
 class Common(Settings):
     """Everything under `flexserve:` except `target`, whose keys depend on its kind."""
 
     model: Model
-    image: Image
+    image: Image | None = Field(None, description="The container image; left out where the server comes from a build.")
     serving: Serving = Field(Serving.model_validate({}), description="How vLLM serves.")
     secret: Secret | None = Field(None, description="The Hub token, by name; leave it out for ungated models.")
     window: Window = 14400
     egress: Egress = Field("address", description="The way out: an external address without ingress, `nat`, or `existing`.")
-    access: Access
+    access: Access | None = Field(None, description="Who may open the tunnel; left out where the cloud's own rights say it.")
     owner: str = Field("", description="Who pays, as a label; the login name when empty.")
     allow: tuple[str, ...] = Field((), description="Rules to go past, on your word; shown in the plan and the manifest.")
 
@@ -46,8 +47,8 @@ class Deployment:
         return self.common.model
 
     @property
-    def image(self) -> Image:
-        """Which container image."""
+    def image(self) -> Image | None:
+        """Which container image; None where the server comes from a build."""
         return self.common.image
 
     @property
@@ -68,8 +69,22 @@ def from_values(stack: str, values: Mapping[str, object]) -> Deployment:
     if kind not in registry.kinds():
         raise BadConfig(f"flexserve:target.kind: no target {kind!r}", way_out=nearest(kind, registry.kinds()))
     config_class = cast("type[BaseModel]", registry.module(kind, "config").Config)
-    config = _validate(config_class, target, "target.")
-    return Deployment(stack, cast("registry.TargetConfig", config), _validate(Common, rest, ""))
+    config = cast("registry.TargetConfig", _validate(config_class, target, "target."))
+    common: Common = _validate(Common, rest, "")
+    _check_parts(config, common)
+    return Deployment(stack, config, common)
+
+
+def _check_parts(config: registry.TargetConfig, common: Common) -> None:
+    """The parts of the stack file that some kinds of target have and others have not."""
+    for part in PARTS:
+        given, why = getattr(common, part) is not None, config.without.get(part)
+        if given and why is not None:
+            raise BadConfig(
+                f"{NAMESPACE}:{part}: a {config.kind} target has none", why=why, way_out=f"leave {NAMESPACE}:{part} out"
+            )
+        if not given and why is None:
+            raise BadConfig(f"{NAMESPACE}:{part}: missing")
 
 
 def from_stack_text(stack: str, text: str, sets: Sequence[str] = ()) -> Deployment:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
 from infra.deployment import Deployment
-from infra.fit import KvFit, disk_needed_gb, kv_fit
+from infra.fit import KvFit, kv_fit
 from infra.pricing import Cost, cost
-from infra.rules.common import RULES
+from infra.rules.every import RULES
 from infra.rules.rule import Situation, apply
 from infra.settings import Serving
 from infra.targets import registry
@@ -42,7 +42,7 @@ class Plan:
     def region(self) -> str:
         """The region of the first place asked for."""
         target = self.deployment.target
-        return target.region(target.places[0])
+        return target.region_of(target.places[0])
 
     def as_dict(self) -> dict[str, object]:
         """The `plan --json` document of the contract."""
@@ -54,7 +54,8 @@ class Plan:
             "machine_type": self.machine.name,
             "places": list(d.target.places),
             "model": {"name": self.model.name, "revision": self.boot.model_revision},
-            "image": {"name": d.image.name, "digest": self.boot.image_digest},
+            "image": {"name": d.image.name, "digest": self.boot.image_digest} if d.image else None,
+            "build": _build(self.boot),
             "argv": list(cli_argv(self.vllm)),
             "disk_gb": d.target.disk_gb,
             "disk_needed_gb": self.disk_needed_gb,
@@ -82,29 +83,29 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
     target, common = deployment.target, deployment.common
     machine = catalog.machine_types.get(target.machine_type)
     accelerator = catalog.accelerators.get(machine.accelerator) if machine else None
-    image = catalog.image(common.image.repository, common.image.tag)
+    image = catalog.image(common.image.repository, common.image.tag) if common.image else None
     situation = Situation(deployment, catalog, machine, accelerator, catalog.models.get(common.model.name), image)
     allowed = apply(RULES, situation, (*common.allow, *allow))
     model = situation.model
     assert machine is not None and accelerator is not None and model is not None  # the final rules saw to it
     check_extra_args(common.serving.extra_args)
-    vllm = vllm_args(deployment, model, machine)
+    vllm = vllm_args(deployment, model, machine, accelerator)
     check_environment(list(common.serving.environment))
     boot = BootSpec(
         template=target.kind,
         stack=deployment.stack,
         deployment_id="",
-        image=common.image.repository,
-        image_tag=common.image.tag,
-        image_digest=common.image.digest,
+        image=common.image.repository if common.image else "",
+        image_tag=common.image.tag if common.image else None,
+        image_digest=common.image.digest if common.image else None,
         model=model.name,
         model_revision=common.model.revision if is_commit(common.model.revision) else None,
         vllm_options=cli_argv(vllm)[1:],
         environment=common.serving.environment,
         chat=model.chat,
         window_s=common.window,
-        min_free_gb=disk_needed_gb(model, image) or 0,
-        throttled_s=common.image.throttled_wait,
+        min_free_gb=situation.disk_needed_gb or 0,
+        **({"throttled_s": common.image.throttled_wait} if common.image else {}),
     )
     serving = common.serving
     plan = Plan(
@@ -114,19 +115,28 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         model,
         image,
         vllm,
-        kv_fit(model, machine, accelerator, serving.gpu_memory_utilization, serving.max_model_len, serving.kv_cache_dtype),
-        disk_needed_gb(model, image),
+        kv_fit(
+            model,
+            machine,
+            accelerator,
+            serving.gpu_memory_utilization,
+            serving.max_model_len,
+            serving.kv_cache_dtype,
+            serving.max_num_batched_tokens,
+        ),
+        situation.disk_needed_gb,
         cost(
             catalog,
             machine,
             model,
-            image,
-            region=target.region(target.places[0]),
+            (image.compressed_gib if image else None) if common.image else 0.0,
+            region=target.region_of(target.places[0]),
             provisioning=target.provisioning,
             egress=common.egress,
             disk_gb=target.disk_gb,
             disk_type=target.disk_type,
             window_s=common.window,
+            billed=target.billed,
         ),
         boot,
         allowed,
@@ -134,8 +144,11 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
     return replace(plan, boot=registry.module(target.kind, "resources").boot_spec(plan))
 
 
-def vllm_args(deployment: Deployment, model: Model, machine: MachineType) -> VllmArgs:
-    """What vLLM is started with: the stack file's settings, the model's parsers, the machine's chips."""
+def vllm_args(deployment: Deployment, model: Model, machine: MachineType, accelerator: Accelerator) -> VllmArgs:
+    """What vLLM is started with: the stack file's settings, the model's parsers, the machine's chips.
+
+    Checkpoints are in bfloat16: where the chip does not compute in it, `auto` is the chip's first format, in so many words.
+    """
     s = deployment.serving
     off = {medium: 0 for medium in model.modalities if medium != "text"}
     media: dict[str, int] = off if s.text_only else {medium: most for medium, most in s.limit_mm_per_prompt.items()}
@@ -144,13 +157,15 @@ def vllm_args(deployment: Deployment, model: Model, machine: MachineType) -> Vll
         model=model.name,
         served_model_name=model.name,
         port=8000,
-        dtype=None if s.dtype == "auto" else s.dtype,
+        host=deployment.target.server_host,
+        dtype=s.dtype if s.dtype != "auto" else None if "bfloat16" in accelerator.dtypes else accelerator.dtypes[0],
         tensor_parallel_size=machine.accelerators,
         max_model_len=s.max_model_len,
         gpu_memory_utilization=s.gpu_memory_utilization,
         max_num_batched_tokens=s.max_num_batched_tokens,
         max_num_seqs=s.max_num_seqs,
         kv_cache_dtype=None if s.kv_cache_dtype == "auto" else s.kv_cache_dtype,
+        attention_backend=next(iter(accelerator.attention_backends), None),
         disable_chunked_mm_input=len(model.modalities) > 1,
         enable_auto_tool_choice=tools,
         tool_call_parser=model.tool_call_parser if tools else None,
@@ -168,6 +183,11 @@ def check_extra_args(extra: Iterable[str]) -> None:
             raise BadConfig(f"flexserve:serving.extra_args.{given}: flexserve decides it", way_out="leave it out")
         if name in Serving.model_fields:
             raise BadConfig(f"flexserve:serving.extra_args.{given} has a key of its own", way_out=f"set flexserve:serving.{name}")
+
+
+def _build(boot: BootSpec) -> dict[str, object] | None:
+    """Which build serves, where no image does."""
+    return {"key": boot.ec2.build_key, "may_build": boot.ec2.may_build} if boot.ec2 else None
 
 
 def is_commit(revision: str) -> bool:

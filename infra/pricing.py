@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.loader import Catalog
-from catalog.rows import Image, MachineType, Model, Price
+from catalog.rows import MachineType, Model, Price
+
+NAT_PARTS = {"address": "address", "vm": "machine", "gateway": "gateway"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def cost(
     catalog: Catalog,
     machine: MachineType,
     model: Model,
-    image: Image | None,
+    image_gib: float | None,
     *,
     region: str,
     provisioning: str,
@@ -54,24 +57,36 @@ def cost(
     disk_gb: int,
     disk_type: str,
     window_s: int,
+    billed: Sequence[tuple[str, str, float]] = (),
 ) -> Cost:
-    """All parts of a machine of one cloud, in one region."""
-    machine_price = catalog.price(machine.accelerator, region=region, provisioning=provisioning)
-    parts = [_hourly(f"{machine.accelerators} x {machine.accelerator}", machine_price, machine.accelerators)]
-    disk = catalog.price(disk_type, region=region)
-    parts.append(_hourly(f"{disk_gb} GB {disk_type}", disk, disk_gb / 730))
+    """All parts of a machine of one cloud, in one region. `image_gib`: what a boot moves of an image; None is unknown.
+
+    A cloud has a price for the whole machine, or one for each of its accelerators. `billed`: name, price item, units an hour.
+    """
+    whole = catalog.price(machine.name, region=region, provisioning=provisioning)
+    each = catalog.price(machine.accelerator, region=region, provisioning=provisioning)
+    name = f"{machine.name}, {provisioning.replace('_', '-')}" if whole else f"{machine.accelerators} x {machine.accelerator}"
+    parts = [_hourly(name, whole or each, 1 if whole else machine.accelerators)]
+    parts.append(_hourly(f"{disk_gb} GB {disk_type}", catalog.price(disk_type, region=region), disk_gb / 730))
+    parts += [_hourly(label, catalog.price(item, region=region), count) for label, item, count in billed]
     if egress == "address":
         parts.append(_hourly("external address", catalog.price(f"{machine.cloud}-external-address", region=region), 1))
     if egress == "nat":
-        parts.append(_hourly("NAT, address", catalog.price(f"{machine.cloud}-nat-address", region=region), 1))
-        parts.append(_hourly("NAT, machine", catalog.price(f"{machine.cloud}-nat-vm", region=region), 1))
-        data = catalog.price(f"{machine.cloud}-nat-data", region=region)
-        moved = (image.compressed_gib if image else None, model.weights_gb)
-        known = data is not None and None not in moved
-        gib = (moved[0] or 0) + (moved[1] or 0) * 1e9 / (1 << 30)
-        once = round(data.usd * gib, 4) if data is not None and known else None
-        parts.append(Part("NAT, image and weights", None, once, data.source if data else "", data.evidence if data else ""))
+        parts += _nat(catalog, machine.cloud, region, image_gib, model)
     return Cost(tuple(parts), window_s)
+
+
+def _nat(catalog: Catalog, cloud: str, region: str, image_gib: float | None, model: Model) -> list[Part]:
+    """What a NAT bills an hour, in the cloud's own parts, and for what a boot moves through it."""
+    prefix = f"{cloud}-nat-"
+    items = sorted({row.item for row in catalog.prices if row.item.startswith(prefix) and row.unit == "hour"})
+    parts = [_hourly(f"NAT, {NAT_PARTS[item.removeprefix(prefix)]}", catalog.price(item, region=region), 1) for item in items]
+    data = catalog.price(f"{prefix}data", region=region)
+    known = data is not None and image_gib is not None and model.weights_gb is not None
+    gib = (image_gib or 0) + (model.weights_gb or 0) * 1e9 / (1 << 30)
+    once = round(data.usd * gib, 4) if data is not None and known else None
+    what = "image and weights" if image_gib != 0 else "weights"
+    return [*parts, Part(f"NAT, {what}", None, once, data.source if data else "", data.evidence if data else "")]
 
 
 def _hourly(name: str, price: Price | None, count: float) -> Part:

@@ -101,7 +101,7 @@ def circumstances(live: bool) -> Circumstances:
 
 def resolve(key: str, deployment: Deployment) -> str:
     """What a name means today: an image tag's digest, a model branch's commit, or what the target itself resolves."""
-    if key == "image":
+    if key == "image" and deployment.image is not None:
         from infra.clouds.registry import digest
 
         return digest(deployment.image.repository, deployment.image.tag or "latest")
@@ -109,7 +109,7 @@ def resolve(key: str, deployment: Deployment) -> str:
         from infra.clouds.hub import commit
 
         return commit(deployment.model.name, deployment.model.revision)
-    resolved: str = registry.module(deployment.target.kind, "live").resolve(key, deployment.target)
+    resolved: str = registry.module(deployment.target.kind, "live").resolve(key, deployment)
     return resolved
 
 

@@ -52,12 +52,15 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     make_plan(deployment, catalog, at.allow)
     wanted = wanted_of(deployment, at)
     verdict = reconcile(kept, wanted, live=at.live, consent=at.consent)
-    choices = {k: c or Choice(wanted[k].asked, resolve(k, deployment)) for k, c in verdict.choices.items()}
+    named = _owned(deployment, verdict.choices["owner"])
+    choices = {k: c or Choice(wanted[k].asked, resolve(k, named)) for k, c in verdict.choices.items()}
     stays = kept is not None and at.live and not verdict.replaces
     attempt = kept.attempt + at.rerun if kept and stays else 0
     state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now, choices, attempt)
     plan = make_plan(_pinned(deployment, state), catalog, at.allow)
-    plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id, attempt=state.attempt))
+    ends_at = state.started + plan.deployment.common.window
+    plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id, attempt=state.attempt, ends_at=ends_at))
+    plan = replace(plan, boot=registry.module(deployment.target.kind, "resources").boot_spec(plan))  # names hold the id
     return Settled(plan, state, verdict.words, verdict.replaces)
 
 
@@ -67,24 +70,36 @@ def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:
     if at.place and at.place not in target.places:
         raise BadConfig(f"{at.place} is not among the places of the stack file", way_out=f"one of {', '.join(target.places)}")
     model, image = common.model, common.image
-    own: Mapping[str, Wanted] = registry.module(target.kind, "resources").wanted(target, at.place)
+    own: Mapping[str, Wanted] = registry.module(target.kind, "resources").wanted(deployment, at.place)
     return {
         "window": Wanted(words(common.window), words(common.window), OnChange.IGNORE),
-        "image": Wanted(image.name, image.digest, OnChange.FOLLOW),
+        **({"image": Wanted(image.name, image.digest, OnChange.FOLLOW)} if image else {}),
         "model": Wanted(f"{model.name}@{model.revision}", model.revision if is_commit(model.revision) else None, OnChange.FOLLOW),
         "owner": Wanted(common.owner, common.owner or at.login, OnChange.FOLLOW),
         **own,
     }
 
 
+def unresolved(deployment: Deployment) -> list[str]:
+    """The keys whose values are only decided when the stack is created, in the order of the stack file."""
+    at = Circumstances(live=False, consent=False, now=0, new_id="", login="")
+    return [key for key, want in wanted_of(deployment, at).items() if want.value is None]
+
+
+def _owned(deployment: Deployment, owner: Choice | None) -> Deployment:
+    """The deployment with its owner's name, which what is there already may be looked for by."""
+    common = deployment.common.model_copy(update={"owner": owner.value if owner else deployment.common.owner})
+    return Deployment(deployment.stack, deployment.target, common)
+
+
 def _pinned(deployment: Deployment, kept: Kept) -> Deployment:
     """The deployment as it was decided: every open name replaced by what it means."""
-    common = deployment.common
-    repository = common.image.name.partition("@")[0]
+    common, image = deployment.common, deployment.common.image
+    by_digest = image.model_copy(update={"name": f"{image.name.partition('@')[0]}@{kept.value('image')}"}) if image else None
     pinned = common.model_copy(
         update={
             "window": parse_seconds(kept.value("window")),
-            "image": common.image.model_copy(update={"name": f"{repository}@{kept.value('image')}"}),
+            "image": by_digest,
             "model": common.model.model_copy(update={"revision": kept.value("model")}),
             "owner": kept.value("owner"),
         }

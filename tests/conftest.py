@@ -10,6 +10,7 @@ import pytest
 from infra.deployment import Deployment, from_stack_text
 
 ROOT = Path(__file__).resolve().parent.parent
+COMMIT = "0123456789abcdef" * 2 + "01234567"
 FILLED_IN = ("target.project=acme-1", 'access.members=["user:ops@acme.test"]')
 
 
@@ -26,5 +27,16 @@ def tpu_v6e() -> Callable[..., Deployment]:
 
     def make(*sets: str) -> Deployment:
         return from_stack_text("tpu-v6e", text, (*FILLED_IN, *sets))
+
+    return make
+
+
+@pytest.fixture
+def g5g_spot() -> Callable[..., Deployment]:
+    """The other shipped stack, likewise."""
+    text = (ROOT / "tests" / "plan" / "Pulumi.g5g-spot.yaml").read_text(encoding="utf-8")
+
+    def make(*sets: str) -> Deployment:
+        return from_stack_text("g5g-spot", text, (f"target.build.commit={COMMIT}", *sets))
 
     return make

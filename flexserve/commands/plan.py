@@ -41,11 +41,10 @@ def load(project: Project, stack: str, sets: Sequence[str] = (), allow: Sequence
 
 def unresolved(plan: Plan) -> list[str]:
     """What is only pinned when the stack is created, and kept from then on."""
-    return [
-        *(["image digest"] if plan.boot.image_digest is None else []),
-        *(["model revision"] if plan.boot.model_revision is None else []),
-        *(["host image"] if "/family/" in plan.deployment.target.host_image else []),
-    ]
+    from infra.settle import unresolved as keys
+
+    names = {"image": "image digest", "model": "model revision"}
+    return [names.get(key, key.removeprefix("target.").replace("_", " ")) for key in keys(plan.deployment)]
 
 
 def page(plan: Plan, output: Output) -> str:
@@ -54,8 +53,8 @@ def page(plan: Plan, output: Output) -> str:
     rows = [
         ("target", f"{target.kind}, {plan.machine.name} ({plan.accelerator.name}) in {', '.join(target.places)}"),
         ("model", f"{plan.model.name} @ {plan.boot.model_revision or plan.deployment.model.revision + ' (unresolved until up)'}"),
-        ("image", plan.deployment.image.name + ("" if plan.boot.image_digest else " (digest unresolved until up)")),
-        ("host image", target.host_image.rpartition("/")[2]),
+        _server(plan),
+        ("host image", target.host_image if target.host_image.startswith("/") else target.host_image.rpartition("/")[2]),
         ("disk", f"{target.disk_gb} GB {target.disk_type}, {plan.disk_needed_gb or '?'} GB needed"),
         ("KV cache", f"{_count(kv.tokens)} tokens in {_gib(kv.pool_bytes)}; the longest request takes {serving.max_model_len}"),
         *([("", "what text_only frees is unknown and not counted")] if serving.text_only else []),
@@ -78,6 +77,15 @@ def price_table(plan: Plan) -> str:
     rows.append(("  all of it", f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}", ""))
     unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
     return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown
+
+
+def _server(plan: Plan) -> tuple[str, str]:
+    """What serves: an image, or a build that is kept or made."""
+    if plan.deployment.image is not None:
+        return "image", plan.deployment.image.name + ("" if plan.boot.image_digest else " (digest unresolved until up)")
+    build = plan.as_dict()["build"]
+    assert isinstance(build, dict)
+    return "build", f"{build['key']}, {'made on the machine where it is not kept' if build['may_build'] else 'must be kept'}"
 
 
 def _count(value: int | None) -> str:

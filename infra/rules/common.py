@@ -6,8 +6,9 @@ import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
+from catalog.rows import Zone
 from infra.duration import words
-from infra.fit import GIB, disk_needed_gb, kv_fit
+from infra.fit import GIB, kv_fit
 from infra.rules.rule import Broken, Rule, Situation
 from infra.wording import nearest
 from verdict.secrets import SECRET_VALUE
@@ -39,7 +40,8 @@ def placeholder(s: Situation) -> Broken | None:
 
 def ingress_open(s: Situation) -> Broken | None:
     """A source range outside IAP's."""
-    for text in s.deployment.common.access.source_ranges:
+    access = s.deployment.common.access
+    for text in access.source_ranges if access else ():
         network = ipaddress.ip_network(text)
         if network.version != 4 or not network.subnet_of(IAP_RANGE):  # type: ignore[arg-type]
             return Broken(f"{text} lets others than the tunnel reach the server, which has no password", f"use {IAP_RANGE}")
@@ -48,7 +50,8 @@ def ingress_open(s: Situation) -> Broken | None:
 
 def member_not_named(s: Situation) -> Broken | None:
     """A tunnel for everybody, a whole domain, or somebody who is written as nobody is."""
-    for member in s.deployment.common.access.members:
+    access = s.deployment.common.access
+    for member in access.members if access else ():
         if member in ("allUsers", "allAuthenticatedUsers") or member.startswith("domain:"):
             return Broken(f"{member} lets more than named members reach the server, which has no password", f"name them: {MEMBERS}")
         if not MEMBER.fullmatch(member):
@@ -71,24 +74,30 @@ def unknown_model(s: Situation) -> Broken | None:
 
 def unknown_zone(s: Situation) -> Broken | None:
     """A zone that is not known to offer the accelerator in this way."""
-    target = s.deployment.target
-    known = [
-        z.name
-        for z in s.catalog.zones
-        if z.cloud == target.cloud
-        and z.provisioning == target.provisioning
-        and s.machine
-        and s.machine.accelerator in z.accelerators
-    ]
-    for place in target.places:
-        if place not in known:
+    known = [z.name for z in _zones(s)]
+    for place in s.deployment.target.places:
+        zone = s.deployment.target.zone(place)
+        if zone not in known:
             accelerator = s.machine.accelerator if s.machine else "it"
-            return Broken(f"no source says that {place} offers {accelerator} as {target.provisioning}", nearest(place, known))
+            way = s.deployment.target.provisioning
+            return Broken(f"no source says that {zone} offers {accelerator} as {way}", nearest(zone, known))
+    return None
+
+
+def zone_without_size(s: Situation) -> Broken | None:
+    """A zone that offers the accelerator, but not in this machine type."""
+    target, sizes = s.deployment.target, {z.name: z.machine_types for z in _zones(s)}
+    for place in target.places:
+        size, there = target.size(place) or target.machine_type, sizes.get(target.zone(place), ())
+        if there and size not in there:
+            return Broken(f"{target.zone(place)} has no {size}", f"there: {', '.join(there)}; or another zone")
     return None
 
 
 def unknown_image(s: Situation) -> Broken | None:
     """A container image that the catalog does not have for this accelerator."""
+    if s.deployment.image is None:
+        return None
     name = s.deployment.image.name
     known = [f"{i.repository}:{i.tag}" for i in s.catalog.images if s.accelerator and s.accelerator.name in i.accelerators]
     if s.image is not None and s.accelerator is not None and s.accelerator.name in s.image.accelerators:
@@ -151,31 +160,37 @@ def length_does_not_fit(s: Situation) -> Broken | None:
     if s.model is None or s.machine is None or s.accelerator is None:
         return None
     serving = s.deployment.serving
-    fit = kv_fit(s.model, s.machine, s.accelerator, serving.gpu_memory_utilization, serving.max_model_len, serving.kv_cache_dtype)
+    fit = kv_fit(
+        s.model,
+        s.machine,
+        s.accelerator,
+        serving.gpu_memory_utilization,
+        serving.max_model_len,
+        serving.kv_cache_dtype,
+        serving.max_num_batched_tokens,
+    )
     if fit.fits is not False:
         return None
-    longest = min(fit.tokens or 0, s.model.context)
-    if not longest:
+    if not fit.longest:
         return Broken(
             f"the weights of {s.model.name} do not fit on {s.machine.name}",
-            "take a larger machine type or raise gpu_memory_utilization",
+            "take a larger machine type, a smaller model, or raise gpu_memory_utilization",
         )
     return Broken(
         f"{serving.max_model_len} tokens need {serving.max_model_len * fit.bytes_per_token / GIB:.1f} GiB of KV cache, "
         f"{(fit.pool_bytes or 0) / GIB:.1f} GiB are left",
-        f"set serving.max_model_len to {longest} or less",
+        f"set serving.max_model_len to {fit.longest} or less",
     )
 
 
 def disk_too_small(s: Situation) -> Broken | None:
     """A boot disk smaller than image and weights and 30 %."""
-    if s.model is None:
-        return None
-    needed, has = disk_needed_gb(s.model, s.image), s.deployment.target.disk_gb
+    needed, has = s.disk_needed_gb, s.deployment.target.disk_gb
     if needed is None or has >= needed:
         return None
+    server = "image" if s.deployment.image else "the host's own files, swap"
     return Broken(
-        f"image, weights and 30 % need {needed} GB, the boot disk has {has}",
+        f"{server}, weights and 30 % need {needed} GB, the boot disk has {has}",
         f"set target.disk_gb to {needed} or more",
     )
 
@@ -196,7 +211,7 @@ def disk_type_unsupported(s: Situation) -> Broken | None:
     return Broken(f"{s.machine.name} does not boot from {s.deployment.target.disk_type}", f"use {', '.join(s.machine.disk_types)}")
 
 
-RULES: Sequence[Rule] = tuple(
+COMMON: Sequence[Rule] = tuple(
     Rule(check.__name__.replace("_", "-"), (check.__doc__ or "").strip(), check, final)
     for check, final in (
         (secret_value, True),
@@ -207,6 +222,7 @@ RULES: Sequence[Rule] = tuple(
         (unknown_model, True),
         (unknown_image, False),
         (unknown_zone, False),
+        (zone_without_size, False),
         (window_bounds, False),
         (quantization_unsupported, False),
         (dtype_unsupported, False),
@@ -218,6 +234,15 @@ RULES: Sequence[Rule] = tuple(
         (disk_type_unsupported, False),
     )
 )
+
+
+def _zones(s: Situation) -> Iterator[Zone]:
+    """The catalog's zones that offer the machine's accelerator in the target's way."""
+    target = s.deployment.target
+    for zone in s.catalog.zones:
+        ours = zone.cloud == target.cloud and target.provisioning in zone.provisioning
+        if ours and s.machine and s.machine.accelerator in zone.accelerators:
+            yield zone
 
 
 def _strings(s: Situation) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
 from infra.deployment import Deployment
+from infra.fit import disk_needed_gb
 from infra.wording import nearest
 from verdict.errors import BadConfig, Refused
 
@@ -22,6 +23,15 @@ class Situation:
     accelerator: Accelerator | None
     model: Model | None
     image: Image | None
+
+    @property
+    def disk_needed_gb(self) -> int | None:
+        """The smallest boot disk that will do; None while a size is unknown."""
+        if self.model is None or self.machine is None:
+            return None
+        target = self.deployment.target
+        unpacked = self.image.unpacked_gib if self.image else None
+        return disk_needed_gb(self.model, unpacked if self.deployment.image else 0.0, target.beside_gb(self.machine.memory_gib))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,12 @@ class TargetConfig(Protocol):
     """What the plan asks of any target's config."""
 
     cloud: ClassVar[str]
-    provisioning: ClassVar[str]
+    without: ClassVar[Mapping[str, str]]
+    server_host: ClassVar[str | None]
+
+    @property
+    def provisioning(self) -> str:
+        """How machines are asked for, in the catalog's words."""
 
     @property
     def kind(self) -> str:
@@ -42,10 +47,27 @@ class TargetConfig(Protocol):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Zones in order of preference."""
+        """Where to ask, in order of preference: zones, and what else tells two tries apart."""
 
-    def region(self, place: str) -> str:
+    def region_of(self, place: str) -> str:
         """The region that a place lies in; prices are by region."""
+
+    def zone(self, place: str) -> str:
+        """The zone that a place lies in."""
+
+    def size(self, place: str) -> str:
+        """The machine type of a place, where places differ in it."""
+
+    @property
+    def server_version(self) -> str:
+        """The vLLM release that is built, where no image tells."""
+
+    def beside_gb(self, memory_gib: float) -> float:
+        """GB on the boot disk beside image and weights."""
+
+    @property
+    def billed(self) -> tuple[tuple[str, str, float], ...]:
+        """What else bills: name, price item, units an hour."""
 
     def model_dump(self) -> dict[str, object]:
         """All keys and values (pydantic's)."""

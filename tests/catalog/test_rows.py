@@ -46,7 +46,8 @@ def test_rows_refer_to_rows_that_exist():
     for model in catalog.models.values():
         assert model.unquantized is None or model.unquantized in catalog.models
     for zone in catalog.zones:
-        assert zone.provisioning in catalog.provisionings
+        assert set(zone.provisioning) <= set(catalog.provisionings)
+        assert set(zone.machine_types) <= set(catalog.machine_types)
         assert set(zone.accelerators) <= set(catalog.accelerators)
     for image in catalog.images:
         assert set(image.accelerators) <= set(catalog.accelerators)

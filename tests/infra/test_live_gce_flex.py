@@ -193,10 +193,10 @@ def test_without_permission_the_answer_is_no_access_not_nothing(cloud, monkeypat
 
 def test_a_host_image_family_is_its_newest_image(cloud, tpu_v6e):
     session = Session(environ=cloud.environment())
-    image = resolve("target.host_image", tpu_v6e().target, session)
+    image = resolve("target.host_image", tpu_v6e(), session)
     assert image.startswith("projects/ubuntu-os-accelerator-images/global/images/ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e-v")
     with pytest.raises(BadConfig, match="has no image family 'none'"):
-        resolve("target.host_image", tpu_v6e("target.host_image=projects/acme-1/global/images/family/none").target, session)
+        resolve("target.host_image", tpu_v6e("target.host_image=projects/acme-1/global/images/family/none"), session)
 
 
 def test_connect_reads_the_stack_file_and_the_outputs_over_it(cloud):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.rules.common import RULES
+from infra.rules.every import RULES
 
 
 def page() -> str:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from infra.clouds.google import shapes
 from infra.settings import Settings, Whole
+from infra.targets.base import TargetSettings
 
 _Project = Annotated[str, AfterValidator(shapes.project)]
 _Zone = Annotated[str, AfterValidator(shapes.zone)]
@@ -26,7 +27,7 @@ class ExistingNetwork(Settings):
     subnetwork: _Subnetwork = Field(description="Subnetwork in the machine's region.")
 
 
-class Config(Settings):
+class Config(TargetSettings):
     """`flexserve:target` with `kind: gce_flex`."""
 
     cloud: ClassVar[str] = "gce"
@@ -52,6 +53,6 @@ class Config(Settings):
         return self.zones
 
     @staticmethod
-    def region(place: str) -> str:
+    def region_of(place: str) -> str:
         """The region of a zone."""
         return place.rpartition("-")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from infra.clouds.google import errors
 from infra.clouds.google.session import NotThere, Session
@@ -15,6 +15,7 @@ from startup import phases
 from verdict.errors import BadConfig, FlexserveError
 
 if TYPE_CHECKING:
+    from infra.deployment import Deployment
     from infra.targets.gce_flex.config import Config
 
 IMAGE_MARK = "/family/"
@@ -32,10 +33,11 @@ def connect(settings: Mapping[str, object]) -> Live:
     return Live(Session(), project, tuple(dict.fromkeys(z for z in (chosen, *zones) if z)))
 
 
-def resolve(key: str, config: Config, session: Session | None = None) -> str:
+def resolve(key: str, deployment: Deployment, session: Session | None = None) -> str:
     """What an open key means today: the newest image of the host image's family. Raises `BadConfig` when there is none."""
     if key != "target.host_image":
         raise FlexserveError(f"gce_flex cannot resolve {key}")
+    config = cast("Config", deployment.target)
     path = resource_path(config.host_image)
     family = config.host_image.rpartition(IMAGE_MARK)[2]
     project = path.get("projects", config.project)

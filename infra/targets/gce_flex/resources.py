@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from infra.access import SERVER_PORT, Iap, to_output
 from infra.clouds.google import shapes
@@ -13,6 +13,7 @@ from infra.targets.gce_flex.names import Names, label, resource_path
 from startup.spec import BootSpec, SecretRef
 
 if TYPE_CHECKING:
+    from infra.deployment import Deployment
     from infra.plan import Plan
     from infra.targets.gce_flex.config import Config
     from startup.render import Rendered
@@ -67,8 +68,9 @@ def boot_spec(plan: Plan) -> BootSpec:
     )
 
 
-def wanted(c: Config, place: str) -> dict[str, Wanted]:
+def wanted(deployment: Deployment, place: str) -> dict[str, Wanted]:
     """The keys that are decided when the VM is created, and what a change of each means for a live one."""
+    c = cast("Config", deployment.target)
     network = "own" if c.network == "own" else f"{c.network.name} {c.network.subnetwork}"
     image = None if "/family/" in c.host_image else c.host_image
     return {
@@ -153,7 +155,8 @@ def subnetwork(plan: Plan, network_id: object) -> Args:
 def firewalls(plan: Plan, network_id: object) -> dict[str, Args]:
     """The tunnel may reach ssh and the server on our tag. On a network of yours nobody else may, whatever its own rules say."""
     names, c = Names(plan.boot.deployment_id), config(plan)
-    existing = c.network != "own"
+    existing, access = c.network != "own", plan.deployment.common.access
+    assert access is not None
     place = names.base if existing else _regional(plan)
     common = {
         "project": resource_path(c.network.name).get("projects", c.project) if c.network != "own" else c.project,
@@ -165,7 +168,7 @@ def firewalls(plan: Plan, network_id: object) -> dict[str, Args]:
         **common,
         "name": f"{place}-iap",
         "priority": FIRST if existing else USUAL,
-        "source_ranges": list(plan.deployment.common.access.source_ranges),
+        "source_ranges": list(access.source_ranges),
         "allows": [{"protocol": "tcp", "ports": [str(SSH_PORT), str(SERVER_PORT)]}],
     }
     deny = {
@@ -266,7 +269,7 @@ def instance(plan: Plan, kept: Kept, boot: Rendered, *, subnetwork_id: object, e
 def tunnel_grants(plan: Plan, instance_name: object) -> dict[str, Args]:
     """For each named member the right to open a tunnel to this VM and to no other."""
     access = plan.deployment.common.access
-    if access.grants == "existing":
+    if access is None or access.grants == "existing":
         return {}
     common = {
         "project": config(plan).project,
@@ -280,6 +283,7 @@ def tunnel_grants(plan: Plan, instance_name: object) -> dict[str, Args]:
 def outputs(plan: Plan, kept: Kept, boot: Rendered) -> Args:
     """The stack outputs that are known without the cloud; the component adds `expires_at` and `provisioning`."""
     names, c, d = Names(plan.boot.deployment_id), config(plan), plan.deployment
+    assert d.image is not None
     return {
         "target": c.kind,
         "stack": d.stack,

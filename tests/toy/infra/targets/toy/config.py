@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from infra.settings import Settings
+from infra.targets.base import TargetSettings
 
 
-class Config(Settings):
+class Config(TargetSettings):
     """`flexserve:target` with `kind: toy`."""
 
     cloud: ClassVar[str] = "toyland"
@@ -29,6 +29,6 @@ class Config(Settings):
         return self.rooms
 
     @staticmethod
-    def region(place: str) -> str:
+    def region_of(place: str) -> str:
         """The side of the house."""
         return place.partition("-")[0]

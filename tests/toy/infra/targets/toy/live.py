@@ -21,7 +21,7 @@ def connect(settings: Mapping[str, object]) -> Live:
     return Live(Path(str(settings["folder"])))
 
 
-def resolve(key: str, config: object) -> str:
+def resolve(key: str, deployment: object) -> str:
     """A toy has nothing to resolve."""
     raise FlexserveError(f"toy cannot resolve {key}")
 

@@ -24,9 +24,9 @@ def boot_spec(plan: Plan) -> BootSpec:
     return plan.boot
 
 
-def wanted(config: Any, place: str) -> dict[str, Wanted]:
+def wanted(deployment: Any, place: str) -> dict[str, Wanted]:
     """A toy keeps its room."""
-    rooms = (place,) if place else config.rooms
+    rooms = (place,) if place else deployment.target.rooms
     return {"target.rooms": Wanted(", ".join(rooms), rooms[0], OnChange.IGNORE, rooms)}
 
 

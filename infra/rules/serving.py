@@ -1,0 +1,58 @@
+"""Rules about what vLLM can do on a chip: from the chip's catalog row, so that they hold on every target that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra.rules.rule import Broken, Rule, Situation
+from startup.turing import limits
+
+TURING = "7.5"
+
+
+def attention_backend_unsupported(s: Situation) -> Broken | None:
+    """An attention backend that does not work on the accelerator."""
+    wanted = next((str(v) for k, v in s.deployment.serving.extra_args.items() if k.replace("-", "_") == "attention_backend"), None)
+    if s.accelerator is None or wanted is None or wanted in s.accelerator.attention_backends:
+        return None
+    if not s.accelerator.attention_backends:
+        return None
+    works = " or ".join(s.accelerator.attention_backends)
+    return Broken(f"{wanted} does not work on {s.accelerator.title}", f"use {works}, or leave it out of serving.extra_args")
+
+
+def group_too_large(s: Situation) -> Broken | None:
+    """More query heads a KV head than the attention kernel has shared memory for on Turing."""
+    if s.accelerator is None or s.accelerator.capability != TURING or s.model is None or s.model.query_heads is None:
+        return None
+    for layers in s.model.kv_layers:
+        group, most = -(-s.model.query_heads // layers.kv_heads), limits.largest_group(layers.head_dim)
+        if group > most:
+            needs = limits.shared_bytes(layers.head_dim, group, limits.patched_tile(layers.head_dim))
+            return Broken(
+                f"{s.model.name} has {group} query heads a KV head of {layers.head_dim}: a block needs {needs:,} bytes of shared "
+                f"memory, {s.accelerator.title} has {limits.SHARED_BYTES:,}",
+                f"take a model with at most {most}, or a newer card",
+            )
+    return None
+
+
+def vllm_too_old(s: Situation) -> Broken | None:
+    """A vLLM release that is known not to serve on the accelerator."""
+    if s.accelerator is None or not s.accelerator.oldest_vllm:
+        return None
+    has = s.deployment.target.server_version or (s.image.vllm if s.image else "")
+    if not has:
+        return None
+    from packaging.version import Version
+
+    oldest = s.accelerator.oldest_vllm
+    if Version(has) >= Version(oldest):
+        return None
+    return Broken(f"vLLM {has} does not serve on {s.accelerator.title}: it is older than {oldest}", f"build {oldest} or newer")
+
+
+SERVING: Sequence[Rule] = tuple(
+    Rule(check.__name__.replace("_", "-"), (check.__doc__ or "").strip(), check)
+    for check in (attention_backend_unsupported, group_too_large, vllm_too_old)
+)

@@ -1,0 +1,40 @@
+"""What every target's config has, with the values of the usual case: a cloud machine that serves from a container image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
+from infra.settings import Settings
+
+
+class TargetSettings(Settings):
+    """The parent of each `targets/KIND/config.py`'s `Config`; a target overrides what is otherwise there."""
+
+    without: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Parts of the stack file (`image`, `access`) that this kind of target has not, and why not."""
+    server_host: ClassVar[str | None] = None
+    """The address that the server listens on, where the tunnel ends on the machine itself."""
+
+    def zone(self, place: str) -> str:
+        """The zone of a place."""
+        return place
+
+    def size(self, place: str) -> str:  # noqa: ARG002 - a target may need it
+        """The machine type of a place; empty where it is the same everywhere."""
+        return ""
+
+    @property
+    def server_version(self) -> str:
+        """The vLLM release that is built, where there is no image that tells; empty otherwise."""
+        return ""
+
+    def beside_gb(self, memory_gib: float) -> float:  # noqa: ARG002 - a target may need it
+        """GB on the boot disk beside image and weights, on a machine of that much memory."""
+        return 0.0
+
+    @property
+    def billed(self) -> tuple[tuple[str, str, float], ...]:
+        """What else bills: a name, the price item, and how many units of it an hour."""
+        return ()

@@ -1,0 +1,31 @@
+"""The name under which a built vLLM is kept: everything that it would have to be built anew for."""
+
+from __future__ import annotations
+
+import hashlib
+
+from catalog.loader import Catalog
+from infra.targets.ec2_spot.config import Config
+from startup.turing.patch import VERSION
+
+
+def build_key(config: Config, capability: str, catalog: Catalog | None = None) -> str:
+    """Commit, torch, CUDA, card, Python, version of the Turing patch, host image.
+
+    The image counts by the name that was asked for: a newer one of the same line has the same torch, or the machine, which
+    compares the build's manifest with what it finds, refuses it.
+    """
+    rows = {row.family: row for row in (catalog or Catalog.load()).host_images}
+    host = rows.get(config.host_image)
+    torch, cuda, python = (host.torch, host.cuda, host.python) if host else ("", "", "")
+    image = hashlib.sha256(config.host_image.encode()).hexdigest()[:8]
+    parts = (
+        config.build.commit[:12],
+        f"torch{torch or 'x'}",
+        f"cu{cuda.replace('.', '') or 'x'}",
+        f"sm{capability.replace('.', '')}",
+        f"py{python.replace('.', '') or 'x'}",
+        f"patch{VERSION}",
+        image,
+    )
+    return "-".join(parts)

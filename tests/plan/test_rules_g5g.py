@@ -1,0 +1,175 @@
+"""Rules about the T4G and EC2, by name; and values that EC2 would refuse, refused before."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.loader import Catalog
+from infra.plan import make_plan
+from infra.rules.every import RULES
+from infra.targets.ec2_spot.config import Config
+from startup.turing import limits
+from tests.conftest import COMMIT
+from tests.plan.test_rules import ELSEWHERE
+from verdict.errors import BadConfig, Refused
+
+JAKARTA = ["target.region=ap-southeast-3", "target.zones=[ap-southeast-3a]"]
+BROKEN = [
+    ("placeholder", ["target.build.commit=your-vllm-commit"], "stacks/Pulumi.g5g-spot.yaml"),
+    ("secret-value", ["secret.name=hf_abcdefghijkl"], "flexserve secret put"),
+    ("unknown-machine-type", ["target.machine_type=g5g.small"], "g5g."),
+    ("unknown-zone", ["target.zones=[us-east-1a, us-east-1e]"], "did you mean us-east-1"),
+    ("unknown-zone", ["target.region=us-east-2", "target.zones=[us-east-2a]"], "did you mean us-"),
+    ("zone-without-size", JAKARTA, "g5g.metal"),
+    ("zone-without-size", [*JAKARTA, "target.machine_type=g5g.metal", "target.larger=[g5g.8xlarge]"], "g5g.metal"),
+    ("window-bounds", ["window=9m"], "flexserve:window"),
+    ("window-bounds", ["window=8d"], "flexserve:window"),
+    ("dtype-unsupported", ["serving.dtype=bfloat16"], "float16"),
+    ("kv-dtype-unsupported", ["serving.kv_cache_dtype=fp8"], "auto"),
+    ("kv-dtype-unsupported", ["serving.kv_cache_dtype=fp8_e5m2"], "auto"),
+    ("kv-dtype-unsupported", ["serving.kv_cache_dtype=bfloat16"], "auto"),
+    ("attention-backend-unsupported", ["serving.extra_args={attention-backend: FLASH_ATTN}"], "TRITON_ATTN"),
+    ("attention-backend-unsupported", ["serving.extra_args={attention_backend: FLASHINFER}"], "TRITON_ATTN"),
+    ("attention-backend-unsupported", ["serving.extra_args={attention-backend: FLEX_ATTENTION}"], "TRITON_ATTN"),
+    ("vllm-too-old", ["target.build.vllm=0.27.1"], "0.27.2rc0"),
+    ("vllm-too-old", ["target.build.vllm=0.26.0"], "0.27.2rc0"),
+    ("over-context", ["serving.max_model_len=131073"], "131072"),
+    ("length-does-not-fit", ["model.name=google/gemma-4-26B-A4B-it"], "smaller model"),
+    ("length-does-not-fit", ["serving.gpu_memory_utilization=0.72", "serving.max_model_len=131072"], "serving.max_model_len"),
+    ("disk-too-small", ["target.disk_gb=34"], "35"),
+    ("disk-type-unsupported", ["target.disk_type=gp2"], "gp3"),
+]
+
+
+@pytest.mark.parametrize(("rule", "settings", "way_out"), BROKEN)
+def test_a_broken_rule_refuses_by_name(g5g_spot, rule, settings, way_out):
+    with pytest.raises(Refused) as error:
+        make_plan(g5g_spot(*settings), Catalog.load())
+    assert error.value.rule == rule and way_out in error.value.way_out
+
+
+def test_the_shipped_stack_breaks_none_once_it_is_filled_in(g5g_spot):
+    assert make_plan(g5g_spot(), Catalog.load()).allowed == ()
+
+
+@pytest.mark.parametrize("release", ["0.27.2rc0", "0.27.2", "0.33.0"])
+def test_a_release_from_the_oldest_on_is_fine(g5g_spot, release):
+    assert make_plan(g5g_spot(f"target.build.vllm={release}"), Catalog.load()).allowed == ()
+
+
+@pytest.mark.parametrize("settings", [["serving.extra_args={attention-backend: TRITON_ATTN}"], ["serving.dtype=float32"]])
+def test_what_works_on_the_card_is_allowed(g5g_spot, settings):
+    assert make_plan(g5g_spot(*settings), Catalog.load()).allowed == ()
+
+
+def catalog_with(query_heads: int) -> Catalog:
+    shipped = Catalog.load()
+    name = "google/gemma-4-E2B-it"
+    changed = shipped.models[name].model_copy(update={"query_heads": query_heads})
+    return dataclasses.replace(shipped, models={**shipped.models, name: changed})
+
+
+@pytest.mark.parametrize(("heads", "fits"), [(8, True), (16, True), (17, False), (32, False)])
+def test_a_group_that_the_patched_kernel_has_no_memory_for_is_refused(g5g_spot, heads, fits):
+    if fits:
+        assert make_plan(g5g_spot(), catalog_with(heads)).allowed == ()
+        return
+    with pytest.raises(Refused) as error:
+        make_plan(g5g_spot(), catalog_with(heads))
+    assert error.value.rule == "group-too-large" and "16" in error.value.way_out and "65,536" in error.value.why
+
+
+def test_a_tpu_knows_no_such_limit(tpu_v6e):
+    assert make_plan(tpu_v6e(), catalog_with(32)).allowed == ()
+
+
+@given(st.integers(1, 64))
+def test_the_rule_is_the_kernels_own_arithmetic(heads):
+    """Refused exactly when the widest layer's block asks for more than the card has."""
+    rule = next(r for r in RULES if r.id == "group-too-large")
+    shipped = catalog_with(heads)
+    model = shipped.models["google/gemma-4-E2B-it"]
+
+    class Situation:
+        accelerator = shipped.accelerators["t4g"]
+
+    Situation.model = model
+    asked = max(limits.shared_bytes(k.head_dim, heads, limits.patched_tile(k.head_dim)) for k in model.kv_layers)
+    assert (rule.check(Situation) is not None) == (asked > limits.SHARED_BYTES)
+
+
+def test_rules_that_no_tpu_stack_can_break_are_broken_here():
+    assert {rule for rule, _, _ in BROKEN} | {"group-too-large"} >= ELSEWHERE
+
+
+BAD = [
+    ("target.spot_instance_type=persistent", "no such key"),
+    ("target.interruption_behavior=hibernate", "no such key"),
+    ("target.hibernate=true", "no such key"),
+    ("target.persistent=true", "no such key"),
+    ("target.zone=us-east-1a", "did you mean zones?"),
+    ("image.name=vllm/vllm-openai:v0.32.0", "leave flexserve:image out"),
+    ('access.members=["user:ops@acme.test"]', "ssm:StartSession"),
+    ("target.region=US", "us-east-1"),
+    ("target.zones=[use1-az1]", "us-east-1a"),
+    ("target.zones=[us-west-2a]", "us-west-2a is not in us-east-1"),
+    ("target.zones=[]", "target.zones"),
+    ("target.machine_type=xlarge", "g5g.xlarge"),
+    ("target.host_image=ubuntu", "ami-"),
+    ("target.bucket=My_Bucket", "bucket"),
+    ("target.bucket=a..b", "two dots"),
+    ("target.instance_profile=arn:aws:iam::1:instance-profile/x", "not its ARN"),
+    ("target.subnet_range=10.9.0.0/28", "/16 to /24"),
+    ("target.subnet_range=8.8.8.0/24", "private"),
+    ("target.subnet_range=10.9.0.7/24", "10.9.0.0/24"),
+    ("target.network={vpc: mine, subnets: {us-east-1a: subnet-12345678}}", "vpc-"),
+    ("target.network={vpc: vpc-12345678, subnets: {us-east-1a: subnet-12345678}}", "us-east-1b"),
+    ("target.build.commit=main", "40 hexadecimal"),
+    ("target.build.vllm=newest", "0.27.2rc0"),
+    ("target.build.where=nowhere", "where"),
+    ("target.disk_iops=1000", "disk_iops"),
+    ("target.disk_throughput=2000", "disk_throughput"),
+    ("target.max_price_per_hour=0", "max_price_per_hour"),
+    ("target.on_demand=maybe", "on_demand"),
+]
+
+
+@pytest.mark.parametrize(("setting", "says"), BAD)
+def test_what_ec2_would_refuse_is_refused_before(g5g_spot, setting, says):
+    with pytest.raises(BadConfig) as error:
+        make_plan(g5g_spot(setting), Catalog.load())
+    assert says in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a secret", "my-secret", "x" * 513])
+def test_a_secrets_name_that_secrets_manager_does_not_find_is_refused(g5g_spot, name):
+    with pytest.raises(BadConfig, match=r"flexserve:secret\.name"):
+        make_plan(g5g_spot(f"secret.name={name}"), Catalog.load())
+
+
+def config(**keys: object) -> Config:
+    return Config.model_validate({"zones": ["us-east-1a", "us-east-1b"], "build": {"commit": COMMIT}, **keys})
+
+
+def test_places_are_all_zones_before_the_next_size_and_the_usual_price_last():
+    places = config(larger=["g5g.2xlarge"], on_demand="fall_back").places
+    spot = ("us-east-1a", "us-east-1b", "us-east-1a/g5g.2xlarge", "us-east-1b/g5g.2xlarge")
+    assert places == (*spot, *(f"{place}/on-demand" for place in spot))
+    assert config(on_demand="only").places == ("us-east-1a/on-demand", "us-east-1b/on-demand")
+
+
+SIZES = st.lists(st.sampled_from(["g5g.2xlarge", "g5g.4xlarge", "g5g.metal"]), unique=True, max_size=3)
+
+
+@given(larger=SIZES, on_demand=st.sampled_from(["never", "fall_back", "only"]))
+def test_a_place_says_zone_size_and_price_and_no_two_are_the_same(larger, on_demand):
+    c = config(larger=larger, on_demand=on_demand)
+    told = [(c.zone(p), c.size(p), c.given(p)) for p in c.places]
+    assert len(set(c.places)) == len(set(told)) == len(c.places)
+    assert {zone for zone, _, _ in told} == set(c.zones) and {size for _, size, _ in told} == {c.machine_type, *larger}
+    ways = {"never": {"spot"}, "only": {"on_demand"}, "fall_back": {"spot", "on_demand"}}[on_demand]
+    assert {way for _, _, way in told} == ways
