@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from infra.deployment import Deployment, from_stack_text
@@ -18,8 +19,8 @@ MEANS = {
 TEXT = f"""# Changing a stack that is up
 
 A live accelerator is never replaced by surprise, neither by `flexserve up` nor by a plain `pulumi up`. What was decided when the
-machine was created is kept in the state. Every key that is not in this table reaches the machine in place: the script in its
-metadata changes, a watcher in the machine runs it again, one container restarts.
+machine was created is kept in the state. Every key that is not in these tables reaches the machine in place: its script changes and
+runs again, and one server restarts.
 
 {{table}}
 
@@ -38,10 +39,19 @@ commit or image, until the stack file names another one.
 
 def page() -> str:
     """docs/reference/live-changes.md."""
+    return TEXT.format(table="\n\n".join(_table(deployment) for deployment in _shipped()))
+
+
+def _table(deployment: Deployment) -> str:
     at = Circumstances(live=True, consent=False, now=0, new_id="", login="you")
-    rows = [f"| `flexserve:{key}` | {MEANS[want.on_change]} |" for key, want in sorted(wanted_of(_shipped(), at).items())]
-    return TEXT.format(table="\n".join(["| key | a change |", "| --- | --- |", *rows]))
+    rows = [f"| `flexserve:{key}` | {MEANS[want.on_change]} |" for key, want in sorted(wanted_of(deployment, at).items())]
+    return "\n".join([f"With `target.kind: {deployment.target.kind}`:", "", "| key | a change |", "| --- | --- |", *rows])
 
 
-def _shipped() -> Deployment:
-    return from_stack_text("tpu-v6e", (ROOT / "stacks" / "Pulumi.tpu-v6e.yaml").read_text(encoding="utf-8"))
+def _shipped() -> Iterator[Deployment]:
+    """One deployment of each kind of target that there is a stack file for."""
+    found: dict[str, Deployment] = {}
+    for file in sorted((ROOT / "stacks").glob("Pulumi.*.yaml")):
+        deployment = from_stack_text(file.stem.removeprefix("Pulumi."), file.read_text(encoding="utf-8"))
+        found.setdefault(deployment.target.kind, deployment)
+    yield from found.values()

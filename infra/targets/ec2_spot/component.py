@@ -100,7 +100,7 @@ class Stack(pulumi.ComponentResource):
     def _network(self) -> tuple[Any, Any, list[pulumi.Resource]]:
         c, base, tags = r.config(self._plan), self._names.base, self._tags
         zone = c.zones[0]
-        if c.network != r.OWN:
+        if c.network != "own":
             group = aws.ec2.SecurityGroup("none", **n.no_way_in(base, c.network.vpc, tags), opts=self._opts())
             return c.network.subnets[zone], group.id, []
         vpc = aws.ec2.Vpc("network", **n.vpc(base, c.subnet_range, tags), opts=self._opts())
@@ -130,7 +130,8 @@ class Stack(pulumi.ComponentResource):
         return made
 
     def _joined(self, key: str, subnet: Any, table: Any) -> pulumi.Resource:
-        return aws.ec2.RouteTableAssociation(key, subnet_id=subnet, route_table_id=table, opts=self._opts())
+        joined: pulumi.Resource = aws.ec2.RouteTableAssociation(key, subnet_id=subnet, route_table_id=table, opts=self._opts())
+        return joined
 
     def _clock(self) -> None:
         c = r.config(self._plan)

@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from infra.settings import Settings
+from infra.clouds.aws import shapes
+from infra.settings import Number, Settings, Whole
 from infra.targets.base import TargetSettings
-from infra.targets.ec2_spot import shapes
 
 _Region = Annotated[str, AfterValidator(shapes.region)]
 _Zone = Annotated[str, AfterValidator(shapes.zone)]
@@ -68,13 +68,15 @@ class Config(TargetSettings):
     on_demand: Literal["never", "fall_back", "only"] = Field(
         "never", description="Whether the usual price may be paid: never, when no place has spot, or always."
     )
-    max_price_per_hour: float | None = Field(
+    max_price_per_hour: Number | None = Field(
         None, gt=0.001, description="Dollars an hour; the on-demand price when unset. A low one is interrupted more often."
     )
-    disk_gb: int = Field(100, ge=8, le=16384, description="Root volume in GB: the host's own files, swap, build and weights.")
+    disk_gb: Whole = Field(100, ge=8, le=16384, description="Root volume in GB: the host's own files, swap, build and weights.")
     disk_type: str = Field("gp3", description="Root volume's type.")
-    disk_iops: int = Field(6000, ge=FREE_IOPS, le=16000, description="Operations a second; 3000 are free.")
-    disk_throughput: int = Field(500, ge=FREE_THROUGHPUT, le=1000, description="MiB a second; 125 are free, and slow for weights.")
+    disk_iops: Whole = Field(6000, ge=FREE_IOPS, le=16000, description="Operations a second; 3000 are free.")
+    disk_throughput: Whole = Field(
+        500, ge=FREE_THROUGHPUT, le=1000, description="MiB a second; 125 are free, and slow."
+    )
     host_image: _HostImage = Field(
         "/aws/service/deeplearning/ami/arm64/oss-nvidia-driver-gpu-pytorch-2.12-ubuntu-24.04/latest/ami-id",
         description="Machine image, or the public parameter that names the newest; resolved at create, checked and kept.",

@@ -56,7 +56,7 @@ def config(plan: Plan) -> Config:
 
 def boot_spec(plan: Plan) -> BootSpec:
     """What this target adds to the boot. Without an id yet, bucket and key are what they are made of, and nothing runs."""
-    from infra.targets.ec2_spot import shapes
+    from infra.clouds.aws import shapes
     from infra.targets.ec2_spot.build import build_key
 
     c, secret = config(plan), plan.deployment.common.secret
@@ -86,7 +86,7 @@ def wanted(deployment: Deployment, place: str) -> dict[str, Wanted]:
     chosen = place or c.places[0]
     sizes = (c.machine_type, *c.larger)
     ways = {"never": ("spot",), "fall_back": ("spot", "on_demand"), "only": ("on_demand",)}[c.on_demand]
-    network = OWN if c.network == OWN else f"{c.network.vpc} {sorted(c.network.subnets.items())}"
+    network = OWN if c.network == "own" else f"{c.network.vpc} {sorted(c.network.subnets.items())}"
     price = "none" if c.max_price_per_hour is None else f"{c.max_price_per_hour:g}"
     return {
         "target.region": _fixed(c.region),
