@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +70,7 @@ def test_what_works_on_the_card_is_allowed(g5g_spot, settings):
 def catalog_with(query_heads: int) -> Catalog:
     shipped = Catalog.load()
     name = "google/gemma-4-E2B-it"
-    changed = shipped.models[name].model_copy(update={"query_heads": query_heads})
+    changed = msgspec.structs.replace(shipped.models[name], query_heads=query_heads)
     return dataclasses.replace(shipped, models={**shipped.models, name: changed})
 
 

@@ -74,9 +74,7 @@ class Config(TargetSettings):
     disk_gb: Whole = Field(100, ge=8, le=16384, description="Root volume in GB: the host's own files, swap, build and weights.")
     disk_type: str = Field("gp3", description="Root volume's type.")
     disk_iops: Whole = Field(6000, ge=FREE_IOPS, le=16000, description="Operations a second; 3000 are free.")
-    disk_throughput: Whole = Field(
-        500, ge=FREE_THROUGHPUT, le=1000, description="MiB a second; 125 are free, and slow."
-    )
+    disk_throughput: Whole = Field(500, ge=FREE_THROUGHPUT, le=1000, description="MiB a second; 125 are free, and slow.")
     host_image: _HostImage = Field(
         "/aws/service/deeplearning/ami/arm64/oss-nvidia-driver-gpu-pytorch-2.12-ubuntu-24.04/latest/ami-id",
         description="Machine image, or the public parameter that names the newest; resolved at create, checked and kept.",
