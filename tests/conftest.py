@@ -34,7 +34,7 @@ def tpu_v6e() -> Callable[..., Deployment]:
 @pytest.fixture
 def g5g_spot() -> Callable[..., Deployment]:
     """The other shipped stack, likewise."""
-    text = (ROOT / "tests" / "plan" / "Pulumi.g5g-spot.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "stacks" / "Pulumi.g5g-spot.yaml").read_text(encoding="utf-8")
 
     def make(*sets: str) -> Deployment:
         return from_stack_text("g5g-spot", text, (f"target.build.commit={COMMIT}", *sets))

@@ -94,7 +94,7 @@ def wanted(deployment: Deployment, place: str) -> dict[str, Wanted]:
         "target.machine_type": _one_of(", ".join(sizes), c.size(chosen), sizes, place, OnChange.REFUSE),
         "target.on_demand": _one_of(c.on_demand, c.given(chosen), ways, place, OnChange.IGNORE),
         "target.max_price_per_hour": Wanted(price, price, OnChange.IGNORE),
-        "target.host_image": Wanted(c.host_image, c.host_image if c.host_image.startswith("ami-") else None, OnChange.IGNORE),
+        "target.host_image": Wanted(c.host_image, None, OnChange.IGNORE),
         "target.disk_gb": Wanted(str(c.disk_gb), str(c.disk_gb), OnChange.IGNORE),
         "target.disk_type": _fixed(c.disk_type),
         "target.network": _fixed(network),

@@ -1,0 +1,130 @@
+"""AWS's APIs as the operator: credentials and endpoints from the usual places, retries, typed errors, the cloud's own time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from infra.clouds.aws import errors
+from infra.clouds.http import NoNetwork
+from verdict.errors import BadConfig, FlexserveError, NoAccess, TimedOut
+
+CONNECT_S, READ_S, TRIES = 10, 30, 4
+WAIT_S, WAITS = 5.0, 120
+GONE_CODES = frozenset(
+    {
+        "NoSuchEntity",
+        "NoSuchBucket",
+        "NoSuchKey",
+        "NotFound",
+        "404",
+        "ResourceNotFoundException",
+        "AssociationDoesNotExist",
+        "ParameterNotFound",
+        "NatGatewayNotFound",
+        "InvalidInstanceId",
+        "InvocationDoesNotExist",
+    }
+)
+CHAIN = "run `aws configure` or `aws sso login`, or set AWS_PROFILE or AWS_ACCESS_KEY_ID"
+
+
+class NotThere(FlexserveError):
+    """AWS has no such thing."""
+
+    kind = "not-there"
+
+
+class Session:
+    """One operator, one region, one process. boto3 is imported, and something asked, at the first call."""
+
+    def __init__(self, region: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.region, self._sleep = region, sleep
+        self._clients: dict[str, Any] = {}
+        self.date: datetime | None = None
+        """When AWS last answered, by its own clock."""
+
+    def call(self, service: str, operation: str, **params: Any) -> dict[str, Any]:
+        """One call by boto3's name, e.g. `describe_instances`; its answer. Raises `NotThere`, or what the error means."""
+        answer: dict[str, Any] = self._asked(service, lambda client: getattr(client, operation)(**params))
+        return answer
+
+    def pages(self, service: str, operation: str, key: str, **params: Any) -> Iterator[dict[str, Any]]:
+        """Everything under `key` in all pages of a list."""
+        client = self._asked(service, lambda c: c)
+        if not client.can_paginate(operation):
+            yield from self.call(service, operation, **params).get(key) or []
+            return
+        pages = iter(client.get_paginator(operation).paginate(**params))
+        while True:
+            page = self._asked(service, lambda _: next(pages, None))
+            if page is None:
+                return
+            yield from page.get(key) or []
+
+    def wait(self, done: Callable[[], bool], what: str) -> None:
+        """Ask until it is done, every 5 s for 10 minutes. Raises `TimedOut`."""
+        for _ in range(WAITS):
+            if done():
+                return
+            self._sleep(WAIT_S)
+        raise TimedOut(f"{what} takes longer than {int(WAIT_S * WAITS / 60)} minutes", way_out="look again later")
+
+    def pause(self, seconds: float) -> None:
+        """Wait a little between two looks."""
+        self._sleep(seconds)
+
+    def _asked(self, service: str, ask: Callable[[Any], Any]) -> Any:
+        import botocore.exceptions as b
+
+        try:
+            answer = ask(self._client(service))
+        except b.ClientError as error:
+            raise _meant(error) from error
+        except (b.NoCredentialsError, b.PartialCredentialsError) as error:
+            raise NoAccess("no AWS credentials", why=str(error), way_out=CHAIN) from error
+        except (b.CredentialRetrievalError, b.TokenRetrievalError, b.SSOError) as error:
+            raise NoAccess("the AWS credentials cannot be had", why=str(error), way_out="run `aws sso login`") from error
+        except b.ProfileNotFound as error:
+            raise NoAccess("no such AWS profile", why=str(error), way_out="check AWS_PROFILE") from error
+        except (b.HTTPClientError, b.ConnectionError) as error:
+            raise NoNetwork(f"{service} in {self.region} does not answer", why=str(error), way_out="check the network") from error
+        except b.BotoCoreError as error:
+            raise FlexserveError(f"AWS could not be asked ({service})", why=str(error), way_out="check the AWS settings") from error
+        if isinstance(answer, dict):
+            self._note(answer)
+        return answer
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            import boto3
+            from botocore.config import Config
+
+            retries = {"mode": "standard", "max_attempts": TRIES}
+            config = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, retries=retries, region_name=self.region)
+            self._clients[service] = boto3.session.Session(region_name=self.region).client(service, config=config)
+        return self._clients[service]
+
+    def _note(self, answer: dict[str, Any]) -> None:
+        date = (answer.get("ResponseMetadata") or {}).get("HTTPHeaders", {}).get("date")
+        if date:
+            self.date = parsedate_to_datetime(date).astimezone(UTC)
+
+
+def _meant(error: Any) -> FlexserveError:
+    """The typed error of an API's refusal."""
+    found = error.response.get("Error") or {}
+    code, message = str(found.get("Code", "")), str(found.get("Message", ""))
+    if code in GONE_CODES or code.endswith(".NotFound"):
+        return NotThere(f"{code}: {message}".strip(": "))
+    return errors.from_words(message, code)
+
+
+def region_of(value: object) -> str:
+    """The region among a stack's settings. Raises `BadConfig` without one."""
+    if not value:
+        raise BadConfig("flexserve:target.region: missing")
+    return str(value)

@@ -1,0 +1,149 @@
+"""The running machine and everything of its deployment, asked over AWS's APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from infra.clouds.aws import errors
+from infra.clouds.aws.session import NotThere, Session, region_of
+from infra.targets.ec2_spot import reports, resolving
+from infra.targets.ec2_spot.names import Names, provisioning
+from infra.targets.ec2_spot.sweep import IN_USE_S, IN_USE_TRIES, KINDS, Where, instances, zone
+from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
+from startup import phases
+from verdict.errors import FlexserveError
+
+if TYPE_CHECKING:
+    from infra.deployment import Deployment
+
+CONSOLE = 1 << 40  # offsets from here on are of the console, below of the boot's own log
+ON_PURPOSE = ("Client.UserInitiatedShutdown", "Client.InstanceInitiatedShutdown", "Server.SpotInstance", "Server.ScheduledStop")
+FAILED = frozenset({"capacity-not-available", "price-too-low", "bad-parameters", "constraint-not-fulfillable", "system-error"})
+
+
+def connect(settings: Mapping[str, object]) -> Live:
+    """The running side of one stack; `settings`: the stack file's target keys, and over them the stack's outputs."""
+    bucket = str(settings.get("bucket") or "")
+    return Live(Session(region_of(settings.get("region"))), "" if bucket == "own" else bucket)
+
+
+def resolve(key: str, deployment: Deployment, session: Session | None = None) -> str:
+    """What an open key means today: the host image, checked, or the bucket that an earlier deployment left its builds in."""
+    found: str = resolving.resolve(key, deployment, session or Session(str(deployment.target.region_of(""))))
+    return found
+
+
+class Live:
+    """`LiveTarget` of one region. `bucket`: where script and builds are, where that is known."""
+
+    def __init__(self, session: Session, bucket: str = "") -> None:
+        self._session, self._bucket = session, bucket
+
+    def now(self) -> datetime:
+        """The cloud's clock: the date of its last answer."""
+        if self._session.date is None:
+            self._session.call("ec2", "describe_regions", RegionNames=[self._session.region])
+        return self._session.date or datetime.now(UTC)
+
+    def find(self, deployment: DeploymentRef) -> Machine | None:
+        """The machine that carries the id; of several the one that is not ending, then the newest."""
+        item = self._instance(deployment)
+        if item is None:
+            return None
+        labels = {str(t["Key"]): str(t["Value"]) for t in item.get("Tags") or []}
+        state = str(item["State"]["Name"])
+        return Machine(
+            name=labels.get("Name", Names(deployment.id).base),
+            where=zone(item, self._session),
+            cloud_state="starting" if state == "pending" else state,  # granted already: nothing is queued
+            created_at=_utc(item.get("LaunchTime")),
+            expires_at=_epoch(labels.get("flexserve-expires")),
+            labels=labels,
+            provisioning=provisioning(item.get("InstanceLifecycle")),
+        )
+
+    def boot(self, deployment: DeploymentRef) -> phases.BootStatus | None:
+        """The phase records that the machine wrote to its disk. None while Systems Manager does not reach it."""
+        item = self._instance(deployment)
+        said = reports.documents(self._session, item["InstanceId"]) if item and item["State"]["Name"] == "running" else None
+        return phases.parse(said) if said else None
+
+    def log(self, deployment: DeploymentRef, *, since: int = 0) -> tuple[str, int]:
+        """The boot's and the server's log; before the machine can be asked, its console. Offsets tell the two apart."""
+        item = self._instance(deployment)
+        if item is None:
+            return "", since
+        at = since if since < CONSOLE else 0
+        told = reports.log(self._session, item["InstanceId"], at)
+        if told is not None and (told[0] or since < CONSOLE):
+            return told
+        return self._console(item["InstanceId"], since) if since == 0 or since >= CONSOLE else ("", since)
+
+    def inventory(self, deployment: DeploymentRef) -> Sequence[Billable]:
+        """Everything of the id, by tag or by name, in an order in which it can be deleted. What is free has price 0."""
+        where = self._where(deployment)
+        return [Billable(kind.name, thing.id, thing.place, thing.costs, thing.kept) for kind in KINDS for thing in kind.find(where)]
+
+    def delete(self, thing: Billable) -> None:
+        """Delete one thing of `inventory` and wait for it; already gone is success. What is in use is tried again for a minute."""
+        kind = next(k for k in KINDS if k.name == thing.kind)
+        for attempt in range(IN_USE_TRIES):
+            try:
+                kind.delete(self._session, thing.name)
+                self._session.wait(lambda: kind.after(self._session, thing.name), f"the end of {thing.kind} {thing.name}")
+                return
+            except NotThere:
+                return
+            except FlexserveError as error:
+                used = errors.meaning(error.why)
+                if used is None or used.name != "still-used" or attempt == IN_USE_TRIES - 1:
+                    raise
+            self._session.pause(IN_USE_S)
+
+    def last_failure(self, deployment: DeploymentRef) -> Failure | None:
+        """Why the newest machine never ran, by EC2's own record of it. A request that EC2 refuses at once leaves none."""
+        where = self._where(deployment)
+        newest = max(instances(where, also_gone=True), key=lambda i: str(i.get("LaunchTime", "")), default=None)
+        if newest is not None:
+            reason = newest.get("StateReason") or {}
+            code = str(reason.get("Code", ""))
+            ended = newest["State"]["Name"] == "terminated" and code and not code.startswith(ON_PURPOSE)
+            return Failure(code, str(reason.get("Message", "")), zone(newest, self._session)) if ended else None
+        for item in self._session.pages("ec2", "describe_spot_instance_requests", "SpotInstanceRequests", Filters=where.tagged):
+            status = item.get("Status") or {}
+            if status.get("Code") in FAILED:
+                asked = (item.get("LaunchSpecification") or {}).get("Placement") or {}
+                place = str(asked.get("AvailabilityZone") or self._session.region)
+                return Failure(str(status["Code"]), str(status.get("Message", "")), place)
+        return None
+
+    def explain(self, text: str, code: str = "") -> FlexserveError | None:
+        """What AWS's words mean."""
+        return errors.explain(text, code)
+
+    def _console(self, instance_id: str, since: int) -> tuple[str, int]:
+        """The console from an offset; the cloud keeps the last 64 KiB."""
+        try:
+            answer = self._session.call("ec2", "get_console_output", InstanceId=instance_id, Latest=True)
+        except NotThere:
+            return "", since
+        text = str(answer.get("Output") or "")
+        at = since - CONSOLE if since >= CONSOLE else 0
+        return (text[at:], CONSOLE + max(at, len(text))) if text else ("", since)
+
+    def _where(self, deployment: DeploymentRef) -> Where:
+        return Where(self._session, Names(deployment.id), self._bucket)
+
+    def _instance(self, deployment: DeploymentRef) -> dict[str, Any] | None:
+        found = instances(self._where(deployment))
+        return max(found, key=lambda i: (i["State"]["Name"] in ("pending", "running"), str(i.get("LaunchTime", ""))), default=None)
+
+
+def _utc(value: object) -> datetime | None:
+    return value.astimezone(UTC) if isinstance(value, datetime) else None
+
+
+def _epoch(text: str | None) -> datetime | None:
+    return datetime.fromtimestamp(int(text), UTC) if text and text.isdigit() else None
