@@ -105,7 +105,7 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         chat=model.chat,
         window_s=common.window,
         min_free_gb=situation.disk_needed_gb or 0,
-        **({"throttled_s": common.image.throttled_wait} if common.image else {}),
+        throttled_s=common.image.throttled_wait if common.image else 0,
     )
     serving = common.serving
     plan = Plan(

@@ -32,10 +32,11 @@ class Recorder(pulumi.runtime.Mocks):
 
 
 def registered(
-    build: Callable[[], Any], answers: Mapping[str, Any] = ANSWERS
+    build: Callable[[], Any], answers: Mapping[str, Any] = ANSWERS, configuration: Mapping[str, str] | None = None
 ) -> tuple[list[pulumi.runtime.MockResourceArgs], dict[str, Any]]:
     """What `build()` registers (inputs in camelCase, ints as floats), and its outputs, resolved."""
     recorder, outputs = Recorder(answers), {}
+    pulumi.runtime.set_all_config(dict(configuration or {}))
     pulumi.runtime.set_mocks(recorder, project="flexserve", stack="tpu-v6e")
 
     @pulumi.runtime.test
