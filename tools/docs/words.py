@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from infra.deployment import Common
-from infra.rules.common import RULES
+from infra.rules.every import RULES
 from infra.targets import registry
 from rehearsal.faults import FAULTS
 from tools.docs.stack_file import leaves
