@@ -163,8 +163,8 @@ def render(stack: str, sets: Names, allow: Names, stub: bool, live: bool, as_jso
 def up(stack: str, yes: bool, allow: Names, wait: bool, timeout: str, replace: bool, as_json: bool) -> int:
     """Create or change the stack, wait until it serves.
 
-    A changed setting is applied to the live machine in place; serving means that a chat completion came back through the tunnel
-    with the nonce that it was asked for.
+    A changed setting is applied to the live machine in place; a boot that failed runs again on it, from where it stopped. Serving
+    means that a chat completion came back through the tunnel with the nonce that it was asked for.
     """
     from flexserve.commands import up as command
 
