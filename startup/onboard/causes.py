@@ -123,7 +123,7 @@ ROWS: tuple[Cause, ...] = (
     # image
     Cause(
         "image-pull-limit",
-        "the registry's pull limit is reached for the machine's address; Docker Hub counts anonymous pulls over six hours",
+        "the registry's pull limit is reached for the machine's address; Docker Hub counts anonymous pulls over hours",
         "put the image into a registry of yours (image.name), or `flexserve down`, then `up`: the next machine has another address",
         r"toomanyrequests|pull rate limit|429 Too Many Requests",
         ("image",),

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/cc3c6cf436ba # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/796b3bf4b259 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -989,7 +989,7 @@ ROWS: tuple[Cause, ...] = (
     # image
     Cause(
         "image-pull-limit",
-        "the registry's pull limit is reached for the machine's address; Docker Hub counts anonymous pulls over six hours",
+        "the registry's pull limit is reached for the machine's address; Docker Hub counts anonymous pulls over hours",
         "put the image into a registry of yours (image.name), or `flexserve down`, then `up`: the next machine has another address",
         r"toomanyrequests|pull rate limit|429 Too Many Requests",
         ("image",),
