@@ -17,9 +17,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
-from rehearsal.contracts import Completed, Guest, HostInventory, MachineSpec
+from rehearsal.contracts import Completed, HostInventory, MachineSpec
 from rehearsal.machine import inside, kernel, spawn, sweep
 from rehearsal.machine.bridge import BridgeServer
 from rehearsal.machine.fakes.metadata import find
@@ -27,6 +26,7 @@ from rehearsal.machine.faults import Behaviour
 
 HERE = Path(__file__).parent
 REBOOT = 133
+PHASE_STARTS = re.compile(rb"flexserve: phase (\S+) starts")
 GONE_WITHIN_S = 20.0
 ADDRESS = "10.128.0.2"
 MAC = "42:01:0a:80:00:02"
@@ -64,7 +64,7 @@ class BootedMachine:
         self._deleted = False
         self._happening: set[str] = set()  # faults of a phase that are under way
         (folder / "out").mkdir(parents=True, exist_ok=True)
-        self._bridge = BridgeServer(folder / "bridge", cast("Guest", spec.guest), behaviour.document, self._reported)
+        self._bridge = BridgeServer(folder / "bridge", spec.guest, behaviour.document, self._reported)
         self._configure()
 
     def start(self) -> None:
@@ -79,6 +79,8 @@ class BootedMachine:
             self.power_ons += 1
             launcher = spawn.spawn(["bash", str(self.launcher)], self._environment(), self.folder / "launcher.log")
             self._launcher = launcher
+            if self.spec.flavour == "ec2":  # no guest attributes: the console says where the boot is
+                threading.Thread(target=self._follow, args=(launcher,), name=f"console {self.spec.name}", daemon=True).start()
             threading.Thread(target=self._watch, args=(launcher,), name=f"watch {self.spec.name}", daemon=True).start()
 
     def power_cut(self) -> None:
@@ -221,6 +223,19 @@ class BootedMachine:
             if json.loads(value).get("result") == "running":
                 self._faults_in(key.removeprefix("phase-"))
 
+    def _follow(self, launcher: subprocess.Popen[bytes]) -> None:
+        """Faults that wait for a phase happen when the console says that it starts."""
+        console, seen = self.folder / "out" / "console.log", 0
+        while launcher.poll() is None:
+            with contextlib.suppress(OSError), console.open("rb") as file:
+                seen = max(seen, 0) if seen <= file.seek(0, os.SEEK_END) else 0
+                file.seek(seen)
+                while (line := file.readline()).endswith(b"\n"):
+                    seen = file.tell()
+                    if found := PHASE_STARTS.search(line):
+                        self._faults_in(found[1].decode())
+            time.sleep(0.1)
+
     def _faults_in(self, phase: str) -> None:
         faults = self.behaviour.faults
         actions: dict[str, Callable[[], object]] = {
@@ -262,7 +277,8 @@ class BootedMachine:
 
     def _configure(self) -> None:
         document = {
-            "bridge": str(self.folder / "bridge"), "folder": str(self.folder), "hostname": self.spec.name,
+            "flavour": self.spec.flavour, "bridge": str(self.folder / "bridge"), "folder": str(self.folder),
+            "hostname": self.spec.name,
             "address": self.address, "egress": self.spec.egress, "google": self._google(),
             "root": str(self._layers.root or ""), "repo": str(self._layers.repo), "registry": str(self._layers.registry),
             "certificate": str(self._layers.certificates / "server.crt"), "key": str(self._layers.certificates / "server.key"),
@@ -275,9 +291,16 @@ FILL_DISK = "fallocate -l $(($(stat -f -c '%f * %S' /) - 1048576)) /var/filler; 
 """All free blocks, those kept for root too: docker is root, and 1 % of a 200 GB disk holds an image."""
 
 
+NIC = {
+    "gce": ("instance/network-interfaces/0/ip", "instance/network-interfaces/0/mac"),
+    "ec2": ("meta-data/local-ipv4", "meta-data/mac"),
+}
+"""Where each flavour's metadata has the nic's internal address and its hardware address."""
+
+
 def _address(spec: MachineSpec) -> str:
     """The internal address that the metadata gives, where it is one."""
-    value = find(spec.guest.metadata(), "instance/network-interfaces/0/ip")
+    value = find(spec.guest.metadata(), NIC[spec.flavour][0])
     try:
         return str(ipaddress.IPv4Address(str(value)))
     except ValueError:
@@ -286,7 +309,7 @@ def _address(spec: MachineSpec) -> str:
 
 def _mac(spec: MachineSpec) -> str:
     """The nic's hardware address that the metadata gives, where it is one."""
-    value = str(find(spec.guest.metadata(), "instance/network-interfaces/0/mac")).lower()
+    value = str(find(spec.guest.metadata(), NIC[spec.flavour][1])).lower()
     return value if re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", value) else MAC
 
 

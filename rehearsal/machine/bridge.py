@@ -1,15 +1,17 @@
-"""The rehearsal's side of the bridge: answers a machine's stand-ins from the cloud's `Guest`."""
+"""The rehearsal's side of the bridge: answers a machine's stand-ins from the cloud's `Guest` or `Ec2Guest`."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
-from rehearsal.contracts import Guest
+from rehearsal.contracts import Ec2Guest, Guest
 
 
 class BridgeServer:
@@ -18,7 +20,7 @@ class BridgeServer:
     def __init__(
         self,
         path: Path,
-        guest: Guest,
+        guest: Guest | Ec2Guest,
         behaviour: Callable[[], Mapping[str, object]],
         reported: Callable[[str, str, str], None],
     ) -> None:
@@ -63,18 +65,36 @@ class BridgeServer:
             return {"error": type(error).__name__, "text": str(error)}
 
     def _value(self, request: Mapping[str, object]) -> object:
+        if request.get("what") == "behaviour":
+            return self._behaviour()
+        if str(request.get("what")).startswith("ec2-"):
+            return _ec2(cast("Ec2Guest", self._guest), request)
+        return self._google(cast("Guest", self._guest), request)
+
+    def _google(self, guest: Guest, request: Mapping[str, object]) -> object:
         match request:
-            case {"what": "behaviour"}:
-                return self._behaviour()
             case {"what": "metadata", "etag": str(etag), "timeout": int() | float() as timeout}:
-                now = self._guest.wait_for_change(etag, timeout) if timeout else self._guest.wait_for_change("", 0.0)
-                return {"etag": now, "tree": self._guest.metadata()}
+                now = guest.wait_for_change(etag, timeout) if timeout else guest.wait_for_change("", 0.0)
+                return {"etag": now, "tree": guest.metadata()}
             case {"what": "token", "scopes": list(scopes)}:
-                return self._guest.access_token([str(scope) for scope in scopes])
+                return guest.access_token([str(scope) for scope in scopes])
             case {"what": "secret", "bearer": str(bearer), "resource": str(resource)}:
-                return self._guest.access_secret(bearer, resource)
+                return guest.access_secret(bearer, resource)
             case {"what": "guest_attribute", "namespace": str(namespace), "key": str(key), "value": str(value)}:
-                self._guest.set_guest_attribute(namespace, key, value)
+                guest.set_guest_attribute(namespace, key, value)
                 self._reported(namespace, key, value)
                 return None
         raise ValueError(f"the bridge knows nothing of {request.get('what')!r}")
+
+
+def _ec2(guest: Ec2Guest, request: Mapping[str, object]) -> object:
+    match request:
+        case {"what": "ec2-metadata"}:
+            return guest.metadata()
+        case {"what": "ec2-user-data"}:
+            return base64.b64encode(guest.user_data()).decode()
+        case {"what": "ec2-service", "host": str(host), "method": str(method), "path": str(path), "headers": dict(headers)}:
+            body = base64.b64decode(str(request.get("body", "")))
+            answer = guest.service(host, method, path, {str(k): str(v) for k, v in headers.items()}, body)
+            return {"status": answer.status, "headers": dict(answer.headers), "body": base64.b64encode(answer.body).decode()}
+    raise ValueError(f"the bridge knows nothing of {request.get('what')!r}")

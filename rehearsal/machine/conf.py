@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rehearsal.machine import conf_ec2
 from rehearsal.machine.fakes.packages import HOST as PACKAGES
 
 MASKED = (
@@ -53,8 +55,12 @@ Restart=on-failure
 """
 
 
-def write(folder: Path, root: Path, authority: bytes) -> None:
-    """Fill `folder`. Google's agent runs the machine's script; cloud-init, which is in the root too, is turned off."""
+Put = Callable[..., None]
+"""Path, text or bytes, mode: one file of the layer."""
+
+
+def write(folder: Path, root: Path, authority: bytes, flavour: str = "gce") -> None:
+    """Fill `folder`. The flavour says whose script runner is on: Google's agent or cloud-init; both are in the root."""
 
     def put(path: str, text: str | bytes, mode: int = 0o644) -> None:
         file = folder / path
@@ -66,7 +72,6 @@ def write(folder: Path, root: Path, authority: bytes) -> None:
         put(f"etc/systemd/system/{name}", text)
         _link(folder / f"etc/systemd/system/{wanted_by}.wants/{name}", f"/etc/systemd/system/{name}")
 
-    put("etc/hosts", "127.0.0.1 localhost\n169.254.169.254 metadata.google.internal metadata\n")
     put("etc/resolv.conf", "nameserver 169.254.169.254\noptions timeout:2 attempts:1\n")
     put("etc/apt/sources.list", f"deb [trusted=yes] http://{PACKAGES} ./\n")
     put("etc/apt/apt.conf.d/90quick", 'Acquire::Retries "0";\n')
@@ -79,12 +84,21 @@ def write(folder: Path, root: Path, authority: bytes) -> None:
     put("etc/systemd/system.conf.d/rehearsal.conf", "[Manager]\nDefaultTimeoutStopSec=10s\n")
     put("etc/systemd/journald.conf.d/rehearsal.conf", "[Journal]\nSyncIntervalSec=1s\nRateLimitBurst=0\n")
     (folder / "var/log/journal").mkdir(parents=True, exist_ok=True)
-    for name in MASKED:
+    for name in (*MASKED, *FLAVOURS[flavour](put)):
         _link(folder / "etc/systemd/system" / name, "/dev/null")
-    put("etc/cloud/cloud-init.disabled", "")
-    put("etc/default/instance_configs.cfg", "[InstanceSetup]\nset_host_keys = false\noptimize_local_ssd = false\n")
     put("usr/local/share/ca-certificates/rehearsal.crt", authority)
     put("etc/ssl/certs/ca-certificates.crt", (root / "etc/ssl/certs/ca-certificates.crt").read_bytes() + authority)
+
+
+def _gce(put: Put) -> Sequence[str]:
+    put("etc/hosts", "127.0.0.1 localhost\n169.254.169.254 metadata.google.internal metadata\n")
+    put("etc/cloud/cloud-init.disabled", "")
+    put("etc/default/instance_configs.cfg", "[InstanceSetup]\nset_host_keys = false\noptimize_local_ssd = false\n")
+    return ()
+
+
+FLAVOURS: Mapping[str, Callable[[Put], Sequence[str]]] = {"gce": _gce, "ec2": conf_ec2.write}
+"""What a flavour adds, and the units that it does without besides."""
 
 
 def _link(link: Path, target: str) -> None:

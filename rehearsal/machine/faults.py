@@ -18,6 +18,7 @@ class MachineFaults:
     | registry | down; throttled: 429 on manifests; cut: each large layer is reset once half-way |
     | hub | down; throttled: 429 to all; throttled-anonymous: 429 without a token; unauthorized: 401; forbidden: 403 on files; \
 slow; cut: each large file is reset once half-way |
+    | driver | down: nvidia-smi fails; other-card: a T4 in place of the T4G |
     | vllm | crash-loop: exits 1 while it loads; never-ready: loads for ever; crash-at-chat: dies at the first chat; \
 garbage: answers without reading the question; empty: answers nothing |
     """
@@ -26,6 +27,7 @@ garbage: answers without reading the question; empty: answers nothing |
     registry: Literal["", "down", "throttled", "cut"] = ""
     hub: Literal["", "down", "throttled", "throttled-anonymous", "unauthorized", "forbidden", "slow", "cut"] = ""
     vllm: Literal["", "crash-loop", "never-ready", "crash-at-chat", "garbage", "empty"] = ""
+    driver: Literal["", "down", "other-card"] = ""
     power_cut_in: str = ""
     docker_dies_in: str = ""
     disk_full_in: str = ""

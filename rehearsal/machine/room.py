@@ -24,7 +24,8 @@ from rehearsal.machine.sandbox.machine import lacking as sandbox_lacks
 from rehearsal.machine.sweep import sweep
 from verdict.errors import FlexserveError
 
-NAMES = ("*.googleapis.com", "*.pkg.dev", hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
+AWS_NAMES = ("*.us-east-1.amazonaws.com",)  # a certificate's star stands for one label
+NAMES = ("*.googleapis.com", "*.pkg.dev", *AWS_NAMES, hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
 
 
 class MachineRoom:
@@ -50,7 +51,7 @@ class MachineRoom:
         self.why_sandbox = ""
         self._assets: assets.Assets | None = None
         self._images: ImageRegistry | SandboxImages | None = None
-        self._layers: Layers | None = None
+        self._layers: dict[str, Layers] = {}
 
     def __enter__(self) -> Self:
         """Sweep what a killed run left, make the authority. Raises `FlexserveError` with what a booted machine lacks."""
@@ -85,12 +86,16 @@ class MachineRoom:
         """A machine that is not yet on. Names are the cloud's; a deleted machine's name may be used again."""
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", spec.name):
             raise ValueError(f"{spec.name!r} is no host name")
-        if spec.flavour != "gce":
-            raise FlexserveError(f"no machine of flavour {spec.flavour} is rehearsed", why="only gce machines are built so far")
+        if spec.flavour not in conf.FLAVOURS:
+            raise FlexserveError(f"no machine of flavour {spec.flavour} is rehearsed", way_out=f"one of {', '.join(conf.FLAVOURS)}")
+        if spec.flavour != "gce" and not self._assets:
+            raise FlexserveError(
+                f"a sandbox is no {spec.flavour} machine", why=self.why_sandbox, way_out="rehearse as root on Debian or Ubuntu"
+            )
         number = sum(1 for name in self.machines if name.split("#")[0] == spec.name)
         key = f"{spec.name}#{number}" if number else spec.name
         make = BootedMachine if self._assets else SandboxMachine
-        machine = make(spec, self.work / "machines" / key, self._shared(), self.behaviour)
+        machine = make(spec, self.work / "machines" / key, self._shared(spec.flavour), self.behaviour)
         self.machines[key] = machine
         return machine
 
@@ -109,14 +114,15 @@ class MachineRoom:
             raise FlexserveError("neither a machine nor a sandbox can be had here", why="; ".join(lacking + nothing))
         self.kind, self.why_sandbox = "sandbox", "; ".join(lacking)
 
-    def _shared(self) -> Layers:
-        if self._layers is None:
-            certificates, layer = self.work / "certificates", self.work / "conf"
+    def _shared(self, flavour: str) -> Layers:
+        if flavour not in self._layers:
+            certificates, layer = self.work / "certificates", self.work / f"conf-{flavour}"
             authority_file = (certificates / "ca.crt").read_bytes()
             if self._assets:
-                conf.write(layer, self._assets.root, authority_file)
-                self._layers = Layers(self._assets.root, layer, self._assets.repo, self.images.storage, certificates)
+                conf.write(layer, self._assets.root, authority_file, flavour)
+                made = Layers(self._assets.root, layer, self._assets.repo, self.images.storage, certificates)
             else:
                 write_conf(layer, authority_file)
-                self._layers = Layers(None, layer, layer, self.images.storage, certificates)
-        return self._layers
+                made = Layers(None, layer, layer, self.images.storage, certificates)
+            self._layers[flavour] = made
+        return self._layers[flavour]

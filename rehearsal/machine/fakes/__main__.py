@@ -10,24 +10,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rehearsal.machine.fakes import dns, google, hub, packages, registry
+from rehearsal.machine.fakes import aws, dns, google, hub, packages, registry
 from rehearsal.machine.fakes.bridge import Bridge
 from rehearsal.machine.fakes.holds import Holds
+from rehearsal.machine.fakes.imds import Imds
 from rehearsal.machine.fakes.metadata import MetadataServer
 from rehearsal.machine.fakes.web import Reply, Request, serve
 
 REGISTRY_BACKEND = "127.0.0.254:5001"
 
 
-def names(address: str, hostname: str) -> dict[str, str]:
+def names(address: str, hostname: str, flavour: str) -> dict[str, str]:
     """Every name the machine can resolve, and where it leads."""
     outside = (hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
+    everywhere = {hostname: address, **dict.fromkeys(outside, dns.OUTSIDE)}
+    if flavour == "ec2":
+        return {**everywhere, **dict.fromkeys(aws.NAMES, dns.OUTSIDE)}
     return {
+        **everywhere,
         "metadata.google.internal": dns.METADATA,
         "metadata": dns.METADATA,
-        hostname: address,
         "*.googleapis.com": dns.GOOGLE_APIS,
-        **dict.fromkeys(outside, dns.OUTSIDE),
         "*.pkg.dev": dns.OUTSIDE,
     }
 
@@ -39,22 +42,27 @@ def main(config: Mapping[str, Any]) -> None:
     holds = Holds(bridge, folder / "out" / "held.jsonl")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(config["certificate"], config["key"])
-    servers = [serve(dns.METADATA, 80, MetadataServer(bridge, holds).answer)]
-    if config["egress"] or config["google"]:
+    ec2 = config["flavour"] == "ec2"
+    metadata = Imds(bridge, holds).answer if ec2 else MetadataServer(bridge, holds).answer
+    servers = [serve(dns.METADATA, 80, metadata)]
+    if not ec2 and (config["egress"] or config["google"]):
         servers.append(serve(dns.GOOGLE_APIS, 443, google.GoogleApis(bridge).answer, context))
     if config["egress"]:
         if config["root"]:
             registry.start(Path(config["root"]), Path(config["registry"]), REGISTRY_BACKEND, folder)
         images = registry.Registry(bridge, holds, REGISTRY_BACKEND)
         models = hub.Hub(bridge, holds)
+        services = aws.Aws(bridge, holds)
 
         def outside(request: Request) -> Reply:
+            if request.host.endswith(".amazonaws.com"):
+                return services.answer(request)
             return models.answer(request) if request.host in (hub.HOST, hub.CDN) else images.answer(request)
 
         servers.append(serve(dns.OUTSIDE, 443, outside, context))
         servers.append(serve(dns.OUTSIDE, 80, packages.Packages(bridge, holds, Path(config["repo"])).answer))
     queries = dns.listen()
-    hosts = names(config["address"], config["hostname"])
+    hosts = names(config["address"], config["hostname"], config["flavour"])
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     print("ready", flush=True)

@@ -23,7 +23,7 @@ SMALL, LARGE = 64 * 1024, 1024 * 1024  # bytes written at once: of a transfer th
 
 @dataclass(frozen=True)
 class Request:
-    """One request. `query` holds the last value of each name; header names are in lower case."""
+    """One request. `query` holds the last value of each name; header names are in lower case; `target` is as it was sent."""
 
     method: str
     host: str
@@ -31,6 +31,7 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    target: str = ""
 
 
 @dataclass
@@ -82,6 +83,7 @@ def handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
                 query={name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()},
                 headers={name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers},
                 body=body,
+                target=self.path,
             )
             try:
                 self._send(answer(request), head=self.command == "HEAD")
