@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import BaseModel, Field, ValidationError
-
-from infra.settings import Access, Egress, Image, Model, Secret, Serving, Settings, Window
+from infra.checker import Wrong, check
+from infra.settings import Access, Egress, Image, Model, Secret, Serving, Window
+from infra.shape import Field, Settings
 from infra.targets import registry
-from infra.wording import nearest, sentences, short
+from infra.wording import nearest, short
 from verdict.errors import BadConfig
 
 NAMESPACE = "flexserve"
@@ -24,7 +24,7 @@ class Common(Settings):
 
     model: Model
     image: Image | None = Field(None, description="The container image; left out where the server comes from a build.")
-    serving: Serving = Field(Serving.model_validate({}), description="How vLLM serves.")
+    serving: Serving = Field(Serving(), description="How vLLM serves.")
     secret: Secret | None = Field(None, description="The Hub token, by name; leave it out for ungated models.")
     window: Window = 14400
     egress: Egress = Field("address", description="The way out: an external address without ingress, `nat`, or `existing`.")
@@ -68,7 +68,7 @@ def from_values(stack: str, values: Mapping[str, object]) -> Deployment:
         raise BadConfig(f"flexserve:target.kind: must be text (got {short(target['kind'])})")
     if kind not in registry.kinds():
         raise BadConfig(f"flexserve:target.kind: no target {kind!r}", way_out=nearest(kind, registry.kinds()))
-    config_class = cast("type[BaseModel]", registry.module(kind, "config").Config)
+    config_class = cast("type[Settings]", registry.module(kind, "config").Config)
     config = cast("registry.TargetConfig", _validate(config_class, target, "target."))
     common: Common = _validate(Common, rest, "")
     _check_parts(config, common)
@@ -151,8 +151,8 @@ def _set(values: dict[str, Any], item: str, parse: Any) -> None:
     at[last] = parse(text)
 
 
-def _validate(shape: type[BaseModel], values: Mapping[str, object], prefix: str) -> Any:
+def _validate(shape: type[Settings], values: Mapping[str, object], prefix: str) -> Any:
     try:
-        return shape.model_validate(dict(values))
-    except ValidationError as error:
-        raise BadConfig("\n".join(sentences(shape, error.errors(), f"{NAMESPACE}:{prefix}"))) from error
+        return check(shape, values, f"{NAMESPACE}:{prefix}")
+    except Wrong as wrong:
+        raise BadConfig(str(wrong)) from wrong

@@ -13,6 +13,7 @@ from infra.pricing import Cost, cost
 from infra.rules.every import RULES
 from infra.rules.rule import Situation, apply
 from infra.settings import Serving
+from infra.shape import fields
 from infra.targets import registry
 from startup.spec import BootSpec
 from startup.vllm import VllmArgs, check_environment, cli_argv
@@ -181,7 +182,7 @@ def check_extra_args(extra: Iterable[str]) -> None:
         name = given.replace("-", "_")
         if name in OURS:
             raise BadConfig(f"flexserve:serving.extra_args.{given}: flexserve decides it", way_out="leave it out")
-        if name in Serving.model_fields:
+        if name in fields(Serving):
             raise BadConfig(f"flexserve:serving.extra_args.{given} has a key of its own", way_out=f"set flexserve:serving.{name}")
 
 

@@ -6,25 +6,12 @@ import ipaddress
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
-
 from infra.duration import parse_seconds
+from infra.shape import AfterValidator, BeforeValidator, Field, JsonValue, Settings
 from verdict.secrets import SECRET_VALUE
 
 _REVISION = re.compile(r"\w[\w./-]*", re.ASCII)
 _IMAGE = re.compile(r"[^\s@:]+(:\d+/[^\s@:]+)?(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.ASCII)
-
-
-def _whole(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a whole number")
-    return value
-
-
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")
-    return value
 
 
 def _revision(text: str) -> str:
@@ -43,17 +30,16 @@ def _range(text: str) -> str:
     return text
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-Number = Annotated[float, BeforeValidator(_number)]
+def _image(name: str) -> str:
+    if not _IMAGE.fullmatch(name) and not SECRET_VALUE.search(name):  # the rule about secrets has better words
+        raise ValueError("write REPOSITORY:TAG or REPOSITORY@sha256:… with 64 hexadecimal digits")
+    return name
+
+
 Revision = Annotated[str, AfterValidator(_revision)]
+ImageName = Annotated[str, AfterValidator(_image)]
 Range = Annotated[str, AfterValidator(_range)]
 Medium = Literal["image", "audio", "video"]
-
-
-class Settings(BaseModel):
-    """A part of the stack file. Unknown keys are errors; nothing changes after it is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Model(Settings):
@@ -66,17 +52,10 @@ class Model(Settings):
 class Image(Settings):
     """Which container image."""
 
-    name: str = Field(description="Repository, with `:tag` or `@sha256:…`; a tag is resolved to a digest at create and kept.")
+    name: ImageName = Field(description="Repository, with `:tag` or `@sha256:…`; a tag is resolved to a digest at create and kept.")
     throttled_wait: Annotated[int, BeforeValidator(parse_seconds)] = Field(
         60, ge=0, le=1800, description="How long a machine goes on asking a registry that throttles it, e.g. `5m`; it bills."
     )
-
-    @field_validator("name")
-    @classmethod
-    def _shape(cls, name: str) -> str:
-        if not _IMAGE.fullmatch(name) and not SECRET_VALUE.search(name):  # the rule about secrets has better words
-            raise ValueError("write REPOSITORY:TAG or REPOSITORY@sha256:… with 64 hexadecimal digits")
-        return name
 
     @property
     def repository(self) -> str:
@@ -98,17 +77,17 @@ class Image(Settings):
 class Serving(Settings):
     """How vLLM serves. Names are vLLM's own."""
 
-    max_model_len: Whole = Field(65536, ge=1, description="Longest request in tokens, prompt and answer.")
-    gpu_memory_utilization: Number = Field(0.9, gt=0, le=1, description="Share of accelerator memory that vLLM may take.")
-    max_num_batched_tokens: Whole | None = Field(4096, ge=1, description="Tokens in one step.")
-    max_num_seqs: Whole | None = Field(None, ge=1, description="Requests in one step; vLLM's default when unset.")
+    max_model_len: int = Field(65536, ge=1, description="Longest request in tokens, prompt and answer.")
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Share of accelerator memory that vLLM may take.")
+    max_num_batched_tokens: int | None = Field(4096, ge=1, description="Tokens in one step.")
+    max_num_seqs: int | None = Field(None, ge=1, description="Requests in one step; vLLM's default when unset.")
     dtype: str = Field("auto", description="Weights and activations: auto, bfloat16, float16, float32.")
     kv_cache_dtype: str = Field("auto", description="KV cache: auto, bfloat16, fp8, …")
     text_only: bool = Field(
         False,
         description="Accept no images and no audio. What that frees was not measured; the plan's KV figure counts none of it.",
     )
-    limit_mm_per_prompt: dict[Medium, Annotated[Whole, Field(ge=0)]] = Field(
+    limit_mm_per_prompt: dict[Medium, Annotated[int, Field(ge=0)]] = Field(
         {"image": 4, "audio": 1}, description="Media items a request may carry: image, audio, video."
     )
     tool_calls: bool = Field(True, description="Parse tool calls with the model's parser.")
@@ -133,11 +112,10 @@ class Access(Settings):
     )
     grants: Literal["own", "existing"] = Field("own", description="Whether flexserve makes the tunnel grants.")
 
-    @model_validator(mode="after")
-    def _somebody(self) -> Access:
+    def together(self) -> None:
+        """Somebody has to be able to open the tunnel."""
         if not self.members and self.grants == "own":
             raise ValueError("members is empty: nobody could open the tunnel; name one, or set grants to existing")
-        return self
 
 
 Egress = Literal["address", "nat", "existing"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
-from infra.settings import Settings
+from infra.shape import Settings
 
 
 class TargetSettings(Settings):

@@ -70,7 +70,7 @@ class TargetConfig(Protocol):
         """What else bills: name, price item, units an hour."""
 
     def model_dump(self) -> dict[str, object]:
-        """All keys and values (pydantic's)."""
+        """All keys and values."""
 
 
 def kinds() -> tuple[str, ...]:

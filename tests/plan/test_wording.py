@@ -5,12 +5,12 @@ import datetime
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from infra.deployment import Common, Deployment, from_values
+from infra.shape import Settings, fields, parts
 from infra.targets import registry
 from infra.wording import short
 from verdict.errors import BadConfig
@@ -35,14 +35,13 @@ VALUES: dict[str, Any] = {
 }
 
 
-def keys(shape: type[BaseModel], *prefix: str) -> Iterator[tuple[str, ...]]:
+def keys(shape: type[Settings], *prefix: str) -> Iterator[tuple[str, ...]]:
     """Every key there is, groups included, and one that there is not in each group."""
     yield (*prefix, "nothing_like_it")
-    for name, field in shape.model_fields.items():
+    for name, field in fields(shape).items():
         yield (*prefix, name)
-        for part in (field.annotation, *get_args(field.annotation)):
-            if isinstance(part, type) and issubclass(part, BaseModel):
-                yield from keys(part, *prefix, name)
+        for part in parts(field.annotation):
+            yield from keys(part, *prefix, name)
 
 
 KEYS = [*keys(Common), *keys(registry.module("gce_flex", "config").Config, "target")]

@@ -1,4 +1,4 @@
-"""Every key of the stack file, from the pydantic models."""
+"""Every key of the stack file, from its declaration."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
 from infra.deployment import Common
+from infra.shape import FieldInfo, Settings, fields, parts
 from infra.targets import registry
 
 
@@ -36,26 +34,22 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(prefix: str, shape: type[BaseModel]) -> list[str]:
+def _table(prefix: str, shape: type[Settings]) -> list[str]:
     rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
     for name, field in leaves(prefix, shape):
-        default = "**required**" if field.is_required() else f"`{_short(field.get_default(call_default_factory=True))}`"
+        default = "**required**" if field.required else f"`{_short(field.default)}`"
         rows.append(f"| `{name}` | {_type(field)} | {default} | {field.description or ''} |")
     return rows
 
 
-def leaves(prefix: str, shape: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+def leaves(prefix: str, shape: type[Settings]) -> Iterator[tuple[str, FieldInfo]]:
     """Every key that holds a value, with its dotted name."""
-    for name, field in shape.model_fields.items():
-        inner = next((t for t in (field.annotation, *get_args(field.annotation)) if _is_model(t)), None)
+    for name, field in fields(shape).items():
+        inner = next(iter(parts(field.annotation)), None)
         if inner is None or get_origin(field.annotation) is not None:
             yield f"{prefix}{name}", field
         if inner is not None:
             yield from leaves(f"{prefix}{name}.", inner)
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _type(field: FieldInfo) -> str:
@@ -63,7 +57,7 @@ def _type(field: FieldInfo) -> str:
     text = str(annotation).replace("typing.", "")
     if isinstance(annotation, type) and get_origin(annotation) is None:
         text = annotation.__name__
-    for module in ("infra.settings.", "infra.targets."):
+    for module in ("infra.settings.", "infra.shape.", "infra.targets."):
         while module in text:
             start = text.index(module)
             end = start + len(module)
@@ -84,7 +78,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, BaseModel):
+    if isinstance(value, Settings):
         value = value.model_dump()
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return (text if len(text) <= 60 else text[:57] + "…").replace("|", "\\|") or '""'

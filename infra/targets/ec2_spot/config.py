@@ -7,12 +7,10 @@ G5g does not hibernate (DescribeInstanceTypes).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
-
-from pydantic import AfterValidator, Field, model_validator
+from typing import Annotated, ClassVar, Literal
 
 from infra.clouds.aws import shapes
-from infra.settings import Number, Settings, Whole
+from infra.shape import AfterValidator, Field, Settings
 from infra.targets.base import TargetSettings
 
 _Region = Annotated[str, AfterValidator(shapes.region)]
@@ -68,13 +66,13 @@ class Config(TargetSettings):
     on_demand: Literal["never", "fall_back", "only"] = Field(
         "never", description="Whether the usual price may be paid: never, when no place has spot, or always."
     )
-    max_price_per_hour: Number | None = Field(
+    max_price_per_hour: float | None = Field(
         None, gt=0.001, description="Dollars an hour; the on-demand price when unset. A low one is interrupted more often."
     )
-    disk_gb: Whole = Field(100, ge=8, le=16384, description="Root volume in GB: the host's own files, swap, build and weights.")
+    disk_gb: int = Field(100, ge=8, le=16384, description="Root volume in GB: the host's own files, swap, build and weights.")
     disk_type: str = Field("gp3", description="Root volume's type.")
-    disk_iops: Whole = Field(6000, ge=FREE_IOPS, le=16000, description="Operations a second; 3000 are free.")
-    disk_throughput: Whole = Field(500, ge=FREE_THROUGHPUT, le=1000, description="MiB a second; 125 are free, and slow.")
+    disk_iops: int = Field(6000, ge=FREE_IOPS, le=16000, description="Operations a second; 3000 are free.")
+    disk_throughput: int = Field(500, ge=FREE_THROUGHPUT, le=1000, description="MiB a second; 125 are free, and slow.")
     host_image: _HostImage = Field(
         "/aws/service/deeplearning/ami/arm64/oss-nvidia-driver-gpu-pytorch-2.12-ubuntu-24.04/latest/ami-id",
         description="Machine image, or the public parameter that names the newest; resolved at create, checked and kept.",
@@ -85,8 +83,8 @@ class Config(TargetSettings):
     bucket: _Bucket = Field("own", description="`own`, or an existing bucket, for the boot script and kept builds.")
     build: Build = Field(description="Which vLLM serves.")
 
-    @model_validator(mode="after")
-    def _together(self) -> Self:
+    def together(self) -> None:
+        """Zones lie in the region and have a subnetwork; the volume's two figures fit each other."""
         for zone in self.zones:
             if not zone.startswith(self.region):
                 raise ValueError(f"zone {zone} is not in {self.region}")
@@ -94,7 +92,6 @@ class Config(TargetSettings):
                 raise ValueError(f"network.subnets names no subnetwork for {zone}")
         if self.disk_throughput * 4 > self.disk_iops:
             raise ValueError(f"disk_throughput {self.disk_throughput} needs disk_iops of at least {self.disk_throughput * 4}")
-        return self
 
     @property
     def provisioning(self) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
-
 from infra.clouds.google import shapes
-from infra.settings import Settings, Whole
+from infra.shape import AfterValidator, Field, Settings
 from infra.targets.base import TargetSettings
 
 _Project = Annotated[str, AfterValidator(shapes.project)]
@@ -37,7 +35,7 @@ class Config(TargetSettings):
     project: _Project = Field(description="Google Cloud project id.")
     zones: tuple[_Zone, ...] = Field(min_length=1, description="Zones to ask, in this order.")
     machine_type: str = Field("ct6e-standard-1t", description="Compute Engine machine type, as in the catalog.")
-    disk_gb: Whole = Field(200, ge=10, description="Boot disk in GB; it holds image and weights.")
+    disk_gb: int = Field(200, ge=10, description="Boot disk in GB; it holds image and weights.")
     disk_type: _Name = Field("hyperdisk-balanced", description="Boot disk type.")
     host_image: _HostImage = Field(
         "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e",

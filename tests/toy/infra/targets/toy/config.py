@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
+from infra.shape import Field
 from infra.targets.base import TargetSettings
 
 
