@@ -1,6 +1,6 @@
 """Holds the values of a stack file against their declaration: all that is wrong, each in an operator's words. Pure.
 
-A number or a truth value may be written as text, as Pulumi's own configuration passes it.
+A number or a truth value may be written as text, as Pulumi's own configuration passes it; a number without Python's `_`.
 """
 
 from __future__ import annotations
@@ -203,14 +203,15 @@ def _whole(value: Any) -> Any:
 
 def _number(value: Any) -> Any:
     try:
-        read = _WRONG if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
+        odd = isinstance(value, bool) or not isinstance(value, int | float | str) or "_" in str(value)
+        read = _WRONG if odd else float(value)
     except (ValueError, OverflowError):
         return _WRONG
     return read if read is not _WRONG and math.isfinite(read) else _WRONG
 
 
 def _truth(value: Any) -> Any:
-    text = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
+    text = f"{value + 0:g}" if isinstance(value, int | float) else value.lower() if isinstance(value, str) else ""
     return True if text in _TRUE else False if text in _FALSE else _WRONG
 
 
