@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flexserve.commands.plan import load
+from flexserve.commands.plan import load, unresolved
 from flexserve.output import Output
 from flexserve.project import find
 from verdict.errors import FlexserveError
 from verdict.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from startup.spec import BootSpec
-
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+    from infra.deployment import Deployment
+    from infra.plan import Plan
 
 
 def run(
@@ -26,30 +23,35 @@ def run(
     from startup.render import render
 
     project = find()
-    spec = load(project, stack, sets, allow).boot
+    plan = load(project, stack, sets, allow)
     if live:
-        outputs = project.outputs(stack)
-        if not outputs:
+        if not project.outputs(stack):
             raise FlexserveError(f"{stack} is not up, so nothing was resolved", way_out="render it without --live")
-        spec = resolved(spec, outputs)
-    rendered = render(spec)
+        plan = as_kept(plan.deployment, project.stashed(stack), allow)
+    rendered = render(plan.boot)
     text = (rendered.stub if stub else rendered.script).decode()
     if output.as_json:
-        document = {"stack": stack, "sha256": rendered.sha256, "resolved": spec.resolved, "bytes": len(text.encode()), "text": text}
+        pinned = plan.boot.resolved
+        document = {"stack": stack, "sha256": rendered.sha256, "resolved": pinned, "bytes": len(text.encode()), "text": text}
         output.result(document, "")
         return ExitCode.DONE
     output.text(text, end="")
-    if not spec.resolved:
-        output.say("unresolved: image digest and model revision are pinned at up; this is what would be rendered around them")
+    if not plan.boot.resolved:
+        output.say(f"unresolved: {', '.join(unresolved(plan))} (pinned at up); this is what would be rendered around that")
     return ExitCode.DONE
 
 
-def resolved(spec: BootSpec, outputs: Mapping[str, object]) -> BootSpec:
-    """The spec with what the first `up` pinned: outputs `id`, `image` (name@digest), `model` (name@revision)."""
-    digest = str(outputs.get("image", "")).rpartition("@")[2]
-    return replace(
-        spec,
-        deployment_id=str(outputs.get("id", spec.deployment_id)),
-        image_digest=digest if _DIGEST.fullmatch(digest) else spec.image_digest,
-        model_revision=str(outputs.get("model", "")).rpartition("@")[2] or spec.model_revision,
-    )
+def as_kept(deployment: Deployment, state: Mapping[str, object], allow: Sequence[str] = ()) -> Plan:
+    """The plan as the program would make it now, from what the state keeps. What would have to be resolved anew is refused."""
+    from catalog.loader import Catalog
+    from infra.kept import from_state
+    from infra.settle import Circumstances, settle
+
+    def resolve(key: str, _: Deployment) -> str:
+        raise FlexserveError(
+            f"flexserve:{key} of the stack file is another than the live one's", way_out="`flexserve up` resolves it"
+        )
+
+    kept = from_state(state)
+    at = Circumstances(live=True, consent=False, now=kept.started, new_id=kept.id, login="", allow=tuple(allow))
+    return settle(deployment, Catalog.load(), kept, at, resolve).plan

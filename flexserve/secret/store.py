@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from startup.spec import SecretRef
 from verdict.errors import BadConfig
 
-STORES = {"google-secret-manager": "flexserve.secret.google"}
+STORES = {"google-secret-manager": "flexserve.secret.google", "aws-secrets-manager": "flexserve.secret.aws"}
 """`SecretRef.store` -> the module that speaks to it; imported when it is used."""
 
 
@@ -30,7 +30,7 @@ class Checked:
 
 
 class Store(Protocol):
-    """One project's store. Every method raises `NoAccess` when the cloud will not answer."""
+    """One project's or region's store. Every method raises `NoAccess` when the cloud will not answer."""
 
     def put(self, name: str, value: str) -> str:
         """Add a version, making the secret when it is not there; the version's number."""

@@ -103,7 +103,7 @@ def test_a_shell_completes_a_stack(root):
         ("flexserve plan --allow secret-v", set()),
         ("flexserve rehearse tpu-v6e --fault stock", {"stock-out", "stock-out-details"}),
         ("flexserve rehearse tpu-v6e --set serving.max_num_s", {"serving.max_num_seqs="}),
-        ("flexserve plan --set target.network.", {"target.network.name=", "target.network.subnetwork="}),
+        ("flexserve plan --set target.network.s", {"target.network.subnetwork=", "target.network.subnets="}),
         ("flexserve render --set xyz", set()),
         ("flexserve rehearse tpu", {"tpu-v6e"}),
         ("flexserve sec", {"secret"}),

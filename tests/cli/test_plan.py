@@ -14,6 +14,7 @@ from flexserve.commands import render as command
 from infra.plan import make_plan
 from startup.render import render
 from tests.cli.conftest import document
+from verdict.errors import FlexserveError
 
 PLAN = (
     "stack",
@@ -90,14 +91,16 @@ def test_render_prints_the_script_byte_for_byte(project, flexserve, tpu_v6e):
     assert value["sha256"] == rendered.sha256 and value["resolved"] is False and value["text"] == out
 
 
-def test_live_values_come_from_the_outputs(tpu_v6e):
+def test_live_values_come_from_what_the_state_keeps(tpu_v6e):
     from catalog.loader import Catalog
+    from infra.settle import settle
+    from tests.infra.test_settle import TODAY, answers, at
 
-    spec = make_plan(tpu_v6e(), Catalog.load()).boot
-    outputs = {"id": "id1", "image": "vllm/vllm-tpu@sha256:" + "a" * 64, "model": "google/gemma-4-E2B-it@" + "b" * 40}
-    live = command.resolved(spec, outputs)
-    assert live.resolved and live.deployment_id == "id1" and live.image_reference == "vllm/vllm-tpu@sha256:" + "a" * 64
-    assert command.resolved(spec, {}) == spec
+    first = settle(tpu_v6e(), Catalog.load(), None, at(), answers(TODAY))
+    live = command.as_kept(tpu_v6e(), first.kept.as_state())
+    assert live.boot == first.plan.boot and live.boot.resolved
+    with pytest.raises(FlexserveError, match="model"):
+        command.as_kept(tpu_v6e("model.revision=v2"), first.kept.as_state())
 
 
 def test_render_live_without_a_stack(project, flexserve, monkeypatch):

@@ -234,6 +234,7 @@ def outputs(plan: Plan, kept: Kept, boot: Rendered) -> Args:
         "machine_type": c.machine_type,
         "host_image": kept.value("target.host_image"),
         "bucket": plan.boot.ec2.bucket,
+        "identity": names.base if c.instance_profile == OWN else "",
         "build": plan.boot.ec2.build_key,
         "model": f"{d.model.name}@{plan.boot.model_revision}",
         "window_s": d.common.window,
