@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.loader import Catalog
+from infra.checker import check
 from infra.plan import make_plan
 from infra.rules.every import RULES
 from infra.targets.ec2_spot.config import Config
@@ -153,7 +154,7 @@ def test_a_secrets_name_that_secrets_manager_does_not_find_is_refused(g5g_spot, 
 
 
 def config(**keys: object) -> Config:
-    return Config.model_validate({"zones": ["us-east-1a", "us-east-1b"], "build": {"commit": COMMIT}, **keys})
+    return check(Config, {"zones": ["us-east-1a", "us-east-1b"], "build": {"commit": COMMIT}, **keys}, "flexserve:target.")
 
 
 def test_places_are_all_zones_before_the_next_size_and_the_usual_price_last():
