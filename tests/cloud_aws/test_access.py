@@ -187,7 +187,7 @@ def test_curl_signs_for_s3_and_secrets(world: World, tmp_path: Path) -> None:
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     got = curl(world, "s3", "-H", f"x-amz-content-sha256: {empty}", f"{world.cloud.base}/flexserve-x/id/script")
     assert got == "echo ok\n"
-    (tmp_path / "wheel").write_bytes(b"w" * 70000)
+    (tmp_path / "wheel").write_bytes(b"w" * 2_000_000)
     curl(
         world,
         "s3",
@@ -197,7 +197,7 @@ def test_curl_signs_for_s3_and_secrets(world: World, tmp_path: Path) -> None:
         str(tmp_path / "wheel"),
         f"{world.cloud.base}/flexserve-x/builds/wheel",
     )
-    assert world.cloud.stored("flexserve-x")["builds/wheel"] == b"w" * 70000
+    assert world.cloud.stored("flexserve-x")["builds/wheel"] == b"w" * 2_000_000
     json_1 = ["-H", "Content-Type: application/x-amz-json-1.1", "-H", "X-Amz-Target: secretsmanager.GetSecretValue"]
     got = curl(world, "secretsmanager", *json_1, "-d", '{"SecretId": "hf-token"}', world.cloud.base)
     assert json.loads(got)["SecretString"] == "s3cret"

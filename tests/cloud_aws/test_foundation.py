@@ -159,6 +159,27 @@ def test_the_bucket_as_the_stack_makes_it(world: World) -> None:
         world.s3.list_objects_v2(Bucket="flexserve-y")
 
 
+def test_a_new_bucket_is_private_and_encrypted(world: World) -> None:
+    world.s3.create_bucket(Bucket="flexserve-x")
+    block = world.s3.get_public_access_block(Bucket="flexserve-x")["PublicAccessBlockConfiguration"]
+    assert set(block.values()) == {True} and len(block) == 4
+    rules = world.s3.get_bucket_encryption(Bucket="flexserve-x")["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rules[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+    owner = world.s3.get_bucket_ownership_controls(Bucket="flexserve-x")["OwnershipControls"]["Rules"]
+    assert owner == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    with refused("NoSuchBucket"):
+        world.s3.get_bucket_encryption(Bucket="flexserve-y")
+
+
+def test_a_snapshot_bills(world: World) -> None:
+    volume = world.cloud.put_volume(ZONE)
+    snapshot = world.ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
+    world.ec2.delete_volume(VolumeId=volume)
+    assert world.left() == ["snapshot"]
+    world.ec2.delete_snapshot(SnapshotId=snapshot)
+    assert world.left() == []
+
+
 def test_an_object_in_parts(world: World) -> None:
     world.s3.create_bucket(Bucket="flexserve-x")
     upload = world.s3.create_multipart_upload(Bucket="flexserve-x", Key="builds/venv")["UploadId"]

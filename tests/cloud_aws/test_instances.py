@@ -2,6 +2,7 @@
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,6 +94,30 @@ def test_reclaimed_with_notice(world: World) -> None:
     assert row["State"]["Name"] == "terminated" and row["StateReason"]["Code"] == "Server.SpotInstanceTermination"
     request = world.ec2.describe_spot_instance_requests()["SpotInstanceRequests"][0]
     assert request["Status"]["Code"] == "instance-terminated-no-capacity" and world.left() == []
+
+
+def test_only_a_spot_instance_is_reclaimed(world: World) -> None:
+    with pytest.raises(ValueError, match="no spot instance"):
+        world.cloud.reclaim(world.running(spot=False))
+
+
+def test_a_request_ends_while_the_notice_runs(world: World) -> None:
+    vm = world.running()
+    world.cloud.reclaim(vm)
+    world.ec2.terminate_instances(InstanceIds=[vm])
+    world.cloud.clock.advance(200)
+    row = world.ec2.describe_instances(InstanceIds=[vm])["Reservations"][0]["Instances"][0]
+    assert row["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
+
+
+def test_many_at_once(world: World) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        ids = list(pool.map(lambda _: world.run(), range(6)))
+        world.cloud.clock.advance(10)
+        assert all(pool.map(lambda i: world.state(i) == "running", ids))
+        list(pool.map(lambda i: world.ec2.terminate_instances(InstanceIds=[i]), ids))
+    world.cloud.clock.advance(10)
+    assert len(set(ids)) == 6 and world.left() == [] and len(world.made) == 6
 
 
 def test_what_the_machine_sees(world: World) -> None:

@@ -66,11 +66,7 @@ def check(state: State, call: Call) -> None:
     if call.id in ANYONE:
         return
     role, resource = state.roles.role(call.caller.role), resource_of(state, call)
-    try:
-        fine = role is not None and role.may(action, resource, _context(state))
-    except ValueError as strange:
-        state.problems.append(f"policy of {call.caller.role}: {strange}")
-        fine = False
+    fine = state.may(role, action, resource, _context(state))
     if not fine:
         raise refused(call, action, resource, f"because no identity-based policy allows the {action} action")
 

@@ -49,6 +49,7 @@ def census(state: State) -> Iterator[Bill]:
     """Everything that bills at this moment."""
     yield from _instances(state)
     yield from _volumes(state)
+    yield from _snapshots(state)
     yield from _addresses(state)
     yield from _network(state)
     yield from _stored(state)
@@ -71,6 +72,13 @@ def _volumes(state: State) -> Iterator[Bill]:
             "throughput": int(volume.throughput or 0),
         }
         yield Bill("volume", volume.id, volume.zone.name, attributes, bodies.tags(volume))
+
+
+def _snapshots(state: State) -> Iterator[Bill]:
+    """Those of the account; Amazon's images have their own."""
+    for snapshot in state.ec2.snapshots.values():
+        if snapshot.owner_id == state.account:
+            yield Bill("snapshot", snapshot.id, state.region, {"size_gb": int(snapshot.volume.size)}, bodies.tags(snapshot))
 
 
 def _addresses(state: State) -> Iterator[Bill]:

@@ -1,13 +1,32 @@
-"""S3, where moto is not right."""
+"""S3, where moto is not right: a new bucket is private and encrypted without being asked."""
 
 from __future__ import annotations
 
 from rehearsal.cloud.aws.call import Call, Result
+from rehearsal.cloud.aws.errors import AwsError
 from rehearsal.cloud.aws.state import State
+
+PRIVATE = {"BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True}
+ENCRYPTED = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": False}]}
 
 
 def create(state: State, call: Call) -> Result:
-    """CreateBucket: made at the cloud's time."""
-    answer = call.moto(None)
-    state.moto.backend("s3").buckets[call.params["Bucket"]].creation_date = state.now()
+    """CreateBucket: made at the cloud's time, with public access blocked and ACLs off."""
+    answer, name, s3 = call.moto(None), call.params["Bucket"], state.moto.backend("s3")
+    bucket = s3.buckets[name]
+    bucket.creation_date = state.now()
+    if bucket.public_access_block is None:
+        s3.put_public_access_block(name, PRIVATE)
+    if bucket.ownership_rule is None:
+        s3.put_bucket_ownership_controls(name, "BucketOwnerEnforced")
     return answer
+
+
+def encryption(state: State, call: Call) -> Result:  # noqa: ARG001
+    """GetBucketEncryption: by S3's own keys where nothing else was set."""
+    try:
+        return call.moto(None)
+    except AwsError as missing:
+        if missing.code != "ServerSideEncryptionConfigurationNotFoundError":
+            raise
+    return {"ServerSideEncryptionConfiguration": ENCRYPTED}

@@ -263,10 +263,13 @@ class LocalAwsCloud:
     def reclaim(self, instance_id: str, *, notice_s: float = NOTICE_S, advice: bool = True) -> None:
         """The cloud wants the spot instance back: advice and notice now, the end `notice_s` later on the clock.
 
-        Raises KeyError before it ran.
+        Raises KeyError before it ran, ValueError for an instance on demand: nobody reclaims one.
         """
         guest, now = self.guest(instance_id), self.clock.now()
         with self.state.lock:
+            found: Any = bodies.find(self.state, instance_id)
+            if found is None or found.lifecycle != "spot":
+                raise ValueError(f"{instance_id} is no spot instance")
             if advice and guest.advice_at is None:
                 guest.advice_at = now
             guest.notice_at, guest.ends_at = now, now + notice_s

@@ -178,7 +178,7 @@ def _invoke(state: State, target: Json) -> None:
             raise AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
         context = {f"ec2:ResourceTag/{k}": v for k, v in bodies.tags(instance).items()}
         context |= {f"aws:ResourceTag/{k}": v for k, v in bodies.tags(instance).items()}
-        if not role.may("ec2:TerminateInstances", state.arn("ec2", f"instance/{instance_id}"), context):
+        if not state.may(role, "ec2:TerminateInstances", state.arn("ec2", f"instance/{instance_id}"), context):
             raise AwsError("UnauthorizedOperation", "You are not authorized to perform this operation.", 403)
         lifecycle.end(state, instance, lifecycle.USER, "instance-terminated-by-user")
     billing.settle(state)

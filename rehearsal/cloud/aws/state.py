@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from rehearsal.cloud.aws.call import Caller, Json, Trouble
 from rehearsal.cloud.aws.identity import Credentials
 from rehearsal.cloud.aws.inventory import Image, Inventory
 from rehearsal.cloud.aws.pace import Pace
-from rehearsal.cloud.aws.roles import Roles
+from rehearsal.cloud.aws.roles import Role, Roles
 from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.ledger import BillLedger, Price
 
@@ -84,6 +84,14 @@ class State:
     def arn(self, service: str, resource: str) -> str:
         """An ARN in this account and region."""
         return f"arn:aws:{service}:{self.region}:{self.account}:{resource}"
+
+    def may(self, role: Role | None, action: str, resource: str, context: Mapping[str, str] = {}) -> bool:
+        """Whether a role may. No role may nothing; a policy that cannot be evaluated here grants nothing, and is a problem."""
+        try:
+            return role is not None and role.may(action, resource, context)
+        except ValueError as strange:
+            self.problems.append(f"a policy of {role.name if role else ''}: {strange}")
+            return False
 
     def operator(self) -> Caller:
         """The operator."""

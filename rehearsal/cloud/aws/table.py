@@ -30,6 +30,7 @@ HANDLERS: Mapping[str, Handler] = {
     "ec2.DetachInternetGateway": network.detach_gateway,
     "ec2.DeleteVpc": network.delete_vpc,
     "s3.CreateBucket": buckets.create,
+    "s3.GetBucketEncryption": buckets.encryption,
     "ssm.GetParameter": managed.parameter,
     "ssm.GetParameters": managed.parameters,
     "ssm.GetParametersByPath": managed.by_path,

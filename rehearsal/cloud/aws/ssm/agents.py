@@ -54,7 +54,7 @@ class Agents:
     def _allowed(self, instance_id: str) -> bool:
         guest = self._state.fleet.guest(instance_id)
         role = guest.role() if guest is not None else None
-        return role is not None and role.may(REGISTERS, "*")
+        return self._state.may(role, REGISTERS, "*")
 
     def give(self, instance_id: str, job: Job) -> None:
         """Let the agent do it after what it has to do already. Lost when the machine goes."""
