@@ -137,7 +137,7 @@ EXPECTED = {
 @pytest.mark.parametrize("name", sorted(NAMED))
 def test_every_named_trouble_can_be_armed(world: World, name: str) -> None:
     world.cloud.put_secret("hf-token", "x")
-    NAMED[name][1](world.cloud)
+    NAMED[name].arm(world.cloud)
     market = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.4"}}
     here = {"Placement": {"AvailabilityZone": "us-east-1a"}, "InstanceMarketOptions": market}
     if name in EXPECTED:

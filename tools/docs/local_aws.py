@@ -46,7 +46,7 @@ def page() -> str:
         "",
         "| name | what happens |",
         "| --- | --- |",
-        *(f"| `{name}` | {what} |" for name, (what, _) in sorted(NAMED.items())),
+        *(f"| `{name}` | {NAMED[name].about} |" for name in sorted(NAMED)),
         "",
         "## What is there",
         "",
