@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from click.shell_completion import CompletionItem, get_completion_class
 
 from verdict.errors import FlexserveError
+from verdict.places import below_home
 
 if TYPE_CHECKING:
     from click import Command
@@ -55,7 +56,7 @@ def shell(environ: Mapping[str, str]) -> str:
 
 def place(name: str, environ: Mapping[str, str]) -> Path:
     """The file that a shell reads when it first completes `flexserve`: bash-completion's, fish's own, a folder for zsh's fpath."""
-    home = Path(environ.get("HOME") or Path.home())
+    home = below_home(environ)
     if name == "fish":
         return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "fish" / "completions" / "flexserve.fish"
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share")

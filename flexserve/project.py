@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verdict.errors import BadConfig, FlexserveError, NoAccess
+from verdict.places import below_home
 
 _NAME = re.compile(r"^name:\s*['\"]?flexserve['\"]?\s*(#.*)?$", re.MULTILINE)
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
@@ -148,7 +149,11 @@ def _homes() -> list[Path]:
     """Where the engine may keep its login: it takes the home of the account, whatever $HOME says, unless PULUMI_HOME is set."""
     if named := os.environ.get("PULUMI_HOME"):
         return [Path(named)]
-    return [Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pulumi", Path("~/.pulumi").expanduser()]
+    own = below_home(os.environ, ".pulumi")
+    try:
+        return [Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pulumi", own]
+    except KeyError:  # no account of this number, as in many containers
+        return [own]
 
 
 def _login(home: Path) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from rehearsal.machine.sweep import sweep
+from verdict.errors import FlexserveError
+from verdict.places import below_home
 
 KEPT = 10  # folders of ended rehearsals; older ones go
 LOCK = "lock"
@@ -17,7 +19,7 @@ LOCK = "lock"
 
 def state_folder() -> Path:
     """`$FLEXSERVE_STATE`, else `$XDG_STATE_HOME`, else `~/.local/state`; in it `flexserve/rehearsals`."""
-    base = os.environ.get("FLEXSERVE_STATE") or os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    base = os.environ.get("FLEXSERVE_STATE") or os.environ.get("XDG_STATE_HOME") or below_home(os.environ, ".local", "state")
     return Path(base) / "flexserve" / "rehearsals"
 
 
@@ -27,11 +29,18 @@ def new_folder(name: str) -> tuple[Path, IO[bytes]]:
     What killed rehearsals left on this host is taken away first; their logs and state are kept.
     """
     state = state_folder()
-    state.mkdir(parents=True, exist_ok=True)
-    sweep_dead(state)
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=state))
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=state))
+    except OSError as error:
+        raise FlexserveError(
+            "a rehearsal has no place for its files",
+            why=f"{state}: {error.strerror}",
+            way_out="name one: FLEXSERVE_STATE=/some/folder",
+        ) from error
     lock = (folder / LOCK).open("wb")
     fcntl.flock(lock, fcntl.LOCK_EX)
+    sweep_dead(state)
     return folder, lock
 
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ({"XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/b/flexserve"),
         ({"HOME": "/c"}, "/c/.cache/flexserve"),
         ({"HOME": "/c", "FLEXSERVE_CACHE": "", "XDG_CACHE_HOME": ""}, "/c/.cache/flexserve"),
-        ({"HOME": "no/root", "TMPDIR": "/t"}, f"/t/flexserve-{os.getuid()}"),
+        ({"HOME": "no/root", "TMPDIR": "/t"}, f"/t/home-{os.getuid()}/.cache/flexserve"),
     ],
 )
 def test_the_cache_is_where_it_is_asked_to_be(environ, expected):

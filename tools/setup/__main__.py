@@ -56,6 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _take(host: Host, steps: Sequence[Step], *, as_json: bool) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     lines = Lines(sys.stderr, terminal=sys.stderr.isatty())
+    try:
+        host.cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        lines.note(
+            f"set-up: {host.cache} cannot be made: {error.strerror}\n  way out: name another place: FLEXSERVE_CACHE=/some/folder"
+        )
+        return 1
     stop = threading.Event()
     began = time.monotonic()
     takes = sum(step.takes_mb for step in steps)
