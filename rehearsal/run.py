@@ -19,6 +19,7 @@ from rehearsal.product import Product, Ran
 from rehearsal.project import change, private_copy
 from rehearsal.stage import Stage, stage
 from rehearsal.verdict import LOG, Failure, Verdict
+from verdict.errors import FlexserveError, Interrupted, LeftBehind
 from verdict.exit_codes import ExitCode
 
 TAIL = 12  # lines of the command that failed
@@ -138,9 +139,27 @@ class Rehearsal:
 def rehearse(root: Path, stack: str, *, sets: Sequence[str], faults: Sequence[Fault], say: Callable[[str], None]) -> Verdict:
     """The whole life of a stack, here."""
     rehearsal = Rehearsal(root, stack, sets=sets, faults=faults, say=say)
-    with rehearsal:
-        rehearsal.life()
+    try:
+        with rehearsal:
+            rehearsal.life()
+    except KeyboardInterrupt as stop:
+        raise interrupted(rehearsal.verdict) from stop
     return rehearsal.verdict
+
+
+def interrupted(verdict: Verdict) -> FlexserveError:
+    """What a rehearsal that was stopped says: its cloud went with it, and what is still on this host is an error of its own."""
+    kept = f"its files are kept at {verdict.kept_at}" if verdict.kept_at else ""
+    if verdict.host_left:
+        left = ", ".join(verdict.host_left)
+        return LeftBehind(
+            "the rehearsal was interrupted and left something on this host", why=left, way_out="the next one sweeps it"
+        )
+    return Interrupted(
+        "the rehearsal was interrupted; its cloud and machines are gone, nothing is left on this host",
+        why=kept,
+        way_out=f"flexserve rehearse {verdict.stack} begins anew",
+    )
 
 
 def cause_of(ran: Ran) -> str:

@@ -156,9 +156,9 @@ class PulumiEngine:
                 ) from error
             except auto.CommandError as error:
                 keep(str(error))
-                self._interrupted(error)
+                self._interrupted(error, events)
                 raise EngineFailed(f"pulumi {name} failed", diagnostics=_diagnostics(events, error), log=str(path)) from error
-        self._interrupted(None)
+        self._interrupted(None, events)
         return events.changes
 
     def _workspace(self) -> auto.LocalWorkspace:
@@ -185,20 +185,24 @@ class PulumiEngine:
             self._say("waits until the engine has finished and recorded what it is doing; once more ends it at once")
         self._command.send(signal.SIGINT if self._presses == 1 else signal.SIGTERM)
 
-    def _interrupted(self, error: BaseException | None) -> None:
+    def _interrupted(self, error: BaseException | None, events: Events) -> None:
         """Raise `Interrupted` when a signal came, whatever the engine ended with."""
         if not self._presses:
             return
         if self._presses == 1:
             what = "interrupted; the engine finished what it was doing and recorded it"
             raise Interrupted(
-                what, way_out=f"flexserve up -s {self._name} goes on, flexserve down -s {self._name} deletes it"
+                what, why=_made(events), way_out=f"flexserve up -s {self._name} goes on, flexserve down -s {self._name} deletes it"
             ) from error
         raise Interrupted(
             "interrupted twice; the engine was ended in the middle",
             why="what it was creating may exist and bill without being recorded",
             way_out=f"flexserve down -s {self._name} finds it by its id and deletes it",
         ) from error
+
+
+def _made(events: Events) -> str:
+    return f"made by now: {', '.join(events.made)}" if events.made else "nothing new was made by now"
 
 
 def _diagnostics(events: Events, error: auto.CommandError) -> tuple[str, ...]:

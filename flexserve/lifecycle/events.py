@@ -30,6 +30,7 @@ class Events:
         self._show = show
         self._started: dict[str, int] = {}
         self.changes = Changes()
+        self.made: list[str] = []  # by this run, and not taken away again by it
         self.errors: list[str] = []
         self.warnings: list[str] = []
 
@@ -52,6 +53,11 @@ class Events:
             self._show(f"{_DOING[operation][planning]} {title(step)}")
 
     def _done(self, step: StepEventMetadata, at: int) -> None:
+        operation = str(getattr(step.op, "value", step.op))
+        if operation.startswith("create") and step.type.count(":") > 1 and not step.type.startswith(_OWN):
+            self.made.append(title(step))
+        elif operation.startswith("delete") and title(step) in self.made:
+            self.made.remove(title(step))
         started = self._started.pop(step.urn, None)
         if started is not None and at - started >= 5:
             self._show(f"  {title(step)} took {at - started} s")

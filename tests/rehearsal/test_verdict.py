@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from flexserve.commands.rehearse import page
+from rehearsal import run
 from rehearsal.product import Ran
 from rehearsal.run import TAIL, failure_of
 from rehearsal.stage import Part
@@ -71,3 +72,26 @@ def test_what_was_never_made_is_neither_real_nor_a_stand_in(tmp_path: Path, made
 
 def test_a_part_says_which_it_is():
     assert [Part(real, "x").as_dict()["is"] for real in (True, False, None)] == ["real", "stand-in", "none"]
+
+
+@pytest.mark.parametrize(("left", "code"), [((), 130), (("process 7",), 7)])
+def test_an_interrupted_rehearsal_says_what_is_left(monkeypatch, left, code):
+    class Stopped:
+        """A rehearsal whose life is cut off by Ctrl-C."""
+
+        def __init__(self, _root, stack, **_more):
+            self.verdict = Verdict(stack, host_left=left)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exc):
+            self.verdict.kept_at = "/kept"
+
+        def life(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "Rehearsal", Stopped)
+    with pytest.raises(FlexserveError) as error:
+        run.rehearse(Path(), "tpu-v6e", sets=(), faults=(), say=print)
+    assert error.value.exit_code == code and ("process 7" in error.value.why if left else "/kept" in error.value.why)

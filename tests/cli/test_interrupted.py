@@ -1,0 +1,95 @@
+"""Ctrl-C at every stage of a command: exit 130, what is left and how to go on, never a traceback; and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from tests.cli.site import LIMIT_S, STACK, site
+
+ENGINE = pytest.mark.skipif(shutil.which("pulumi") is None, reason="pulumi is not on PATH; `make setup` puts it there")
+pytestmark = pytest.mark.timeout(1800)
+
+
+def interrupted(argv: Sequence[str], folder, environ, at: str) -> tuple[int, str]:
+    """Start it on a terminal of its own, press Ctrl-C once `at` was said (at once when empty); exit code and all it said."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execvpe(argv[0], list(argv), environ)
+    said, pressed, ends = "", False, time.monotonic() + LIMIT_S
+    while time.monotonic() < ends:
+        if not pressed and at in said:
+            os.write(terminal, b"\x03")
+            pressed = True
+        if not select.select([terminal], [], [], 0.05)[0]:
+            continue
+        try:
+            said += os.read(terminal, 65536).decode(errors="replace")
+        except OSError:  # the last one that had it open has closed it
+            break
+    else:
+        os.kill(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(terminal)
+    assert pressed, said
+    return code, said
+
+
+def up(here, at: str, *words: str) -> tuple[int, str]:
+    return interrupted([sys.executable, "-m", "flexserve", "up", "-s", STACK, *words], here.project, here.environment, at)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    with site(tmp_path_factory.mktemp("interrupted")) as running:
+        yield running
+
+
+def bills(here):
+    return [item.name for item in here.cloud.ledger.left() if not item.name.startswith("hf-token/")]
+
+
+@pytest.mark.parametrize("module", ["flexserve.cli", "flexserve.commands.plan", "yaml"])
+def test_while_modules_are_imported_it_ends_with_130_and_a_sentence(project, root, module):
+    """Before the command line is there, before its command is, and in the midst of it."""
+    press = f"""
+import os, signal, sys
+class Press:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press())
+sys.argv = ["flexserve", "plan", "-s", "tpu-v6e"]
+from flexserve.start import main
+sys.exit(main())
+"""
+    environ = {**os.environ, "PYTHONPATH": str(root)}
+    argv = [sys.executable, "-c", press]
+    done = subprocess.run(argv, cwd=project, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("error: interrupted before the command") and "Traceback" not in done.stderr
+
+
+@ENGINE
+def test_at_the_question_nothing_was_made(here):
+    code, said = up(here, "[Y/n]")
+    assert code == 130 and "interrupted" in said and "Traceback" not in said
+    assert not [request for request in here.cloud.requests() if request["method"] != "GET"]
+
+
+@ENGINE
+def test_during_the_create_the_engine_records_what_it_made(here):
+    code, said = up(here, "creating compute/network", "--yes")
+    assert code == 130 and "Traceback" not in said
+    assert "recorded it" in said and "made by now: " in said and "flexserve down -s tpu-v6e deletes it" in said
+    assert here.run("status", code=0)[0]["state"] == "absent"
