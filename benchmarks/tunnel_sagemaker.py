@@ -2,9 +2,9 @@
 
     python benchmarks/tunnel_sagemaker.py [--json] [--rounds 5]
 
-Both ask one fake runtime endpoint on loopback, which answers at once; SageMaker itself was not tried. The proxy is a process, as with
-`flexserve tunnel`; its client is httpx with a connection that is kept open. Medians of all calls, in turn: one direct, one through the
-proxy. Exit 1 when the proxy adds more than 5 ms to either.
+Both ask one fake runtime endpoint on loopback, which answers at once; SageMaker itself was not tried. The proxy is a process,
+as with `flexserve tunnel`; its client is httpx with a connection that is kept open. Medians of all calls, in turn: one direct,
+one through the proxy. Exit 1 when the proxy adds more than 5 ms to either.
 """
 
 from __future__ import annotations

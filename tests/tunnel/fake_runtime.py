@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import httpx
+
 
 def message(payload: bytes, **headers: str) -> bytes:
     """One message of `application/vnd.amazon.eventstream`; header names are written with `_` for `-`."""
@@ -28,7 +30,13 @@ def part(payload: bytes) -> bytes:
 
 
 class FakeRuntime:
-    """The endpoint's name chooses what happens: `ok`, `slow`, `cut`, `streamerror`, or an AWS error code in `error-CODE-STATUS`."""
+    """The endpoint's name chooses what happens: `ok`, `slow`, `cut`, `streamerror`, or an AWS error code in `error-CODE-STATUS`.
+
+    `real` asks the OpenAI server on port `behind`, as the container of an endpoint does.
+    """
+
+    def __init__(self, behind: int = 0) -> None:
+        self.behind = behind
 
     def __enter__(self) -> FakeRuntime:
         outer = self
@@ -84,6 +92,9 @@ class FakeRuntime:
         self._server.server_close()
 
     def answer(self, endpoint: str, body: dict) -> Iterator[bytes]:
+        if endpoint == "real":
+            yield from self.real(body)
+            return
         words = ["The ", "nonce ", "is ", "42."]
         whole = b"".join(b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in self.chunks(body, words)) + b"data: [DONE]\n\n"
         if endpoint == "json":
@@ -102,6 +113,13 @@ class FakeRuntime:
             if endpoint == "slow":
                 time.sleep(0.01)
             yield part(whole[start : start + 37])
+
+    def real(self, body: dict) -> Iterator[bytes]:
+        """The server's own answer, as it comes; its refusal is the payload, as vLLM's container has it."""
+        path = "chat/completions" if "messages" in body else "completions"
+        with httpx.stream("POST", f"http://127.0.0.1:{self.behind}/v1/{path}", json=body, timeout=30) as answer:
+            for data in answer.iter_raw():
+                yield part(data)
 
     def chunks(self, body: dict, words: list[str]) -> Iterator[dict]:
         chat = "messages" in body

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +15,7 @@ from flexserve.tunnel.dial import open_tunnel, tunnel
 from flexserve.tunnel.iap import codes, proxy, urls
 from flexserve.tunnel.iap.codes import After
 from infra.access import Ssm
+from rehearsal.relay import tls
 from verdict.errors import BadConfig, FlexserveError, Gone, NoAccess, TimedOut
 from verdict.exit_codes import ExitCode
 
@@ -234,3 +236,34 @@ def test_the_blocking_form_serves_and_leaves_nothing(world) -> None:
 def test_the_blocking_form_raises_the_cause(world) -> None:
     with pytest.raises(NoAccess), tunnel(world.access("vm-close4033"), options=world.options()):
         pass
+
+
+@pytest.mark.parametrize("trusted", ["ours", "another", "none", "another name"])
+def test_a_relay_whose_certificate_is_not_trusted_is_refused(world, monkeypatch, tmp_path, trusted) -> None:
+    """With the context that the product makes: it says about itself what its library asks, and verifies all the same."""
+    another, _ = tls.make(tmp_path)
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    files = {"ours": world.relay.ca_file, "another name": world.relay.ca_file, "another": another, "none": empty}
+    monkeypatch.setenv("SSL_CERT_FILE", str(files[trusted]))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    options = replace(world.options(), ssl=None)
+    if trusted == "another name":  # a name that the certificate does not have, at the relay's address
+        options = replace(options, url=world.relay.url.replace("localhost", "relay.test"))
+        monkeypatch.setattr("flexserve.tunnel.iap.transport.Dialer._connected_socket", _to(world.relay.port))
+    if trusted == "ours":
+        with tunnel(world.access(), options=options) as opened:
+            assert opened.port
+        return
+    with pytest.raises(FlexserveError) as caught, tunnel(world.access(), options=options):
+        pass
+    assert "certificate" in caught.value.what
+
+
+def _to(port: int):
+    async def connected(self: object, target: object) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", port))
+        client.setblocking(False)
+        return client
+
+    return connected

@@ -15,6 +15,10 @@ import pytest
 
 from flexserve.tunnel import peer
 from flexserve.tunnel.dial import open_tunnel
+from flexserve.tunnel.iap import codes, frames
+from flexserve.tunnel.iap.codes import TunnelFailure
+from flexserve.tunnel.iap.connection import Connection
+from flexserve.tunnel.iap.rooms import Rooms
 from flexserve.tunnel.iap.tunnel import IapTunnel
 from flexserve.tunnel.limits import MIB
 from rehearsal.relay import Relay
@@ -346,3 +350,51 @@ async def test_an_opening_cancelled_after_the_relay_saw_it_leaves_no_session(wor
         assert len(relay.requests) == 6
         await tunnel.stop()
         assert await until(lambda: relay.sessions == 0), f"{relay.sessions} sessions of {len(relay.requests)} are left"
+
+
+class HastyLink:
+    """A link that takes everything and says nothing by itself."""
+
+    paused = False
+
+    def send(self, message: bytes) -> None: ...
+
+    def read(self, wanted: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+    def drop(self) -> None: ...
+
+
+class HastyDialer:
+    """Its first two links bring their confirmation, some data and their end before `open` returns, as a quick reset does."""
+
+    limits = SHORT
+    rooms = Rooms()
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    async def open(self, session, owner, *, fresh_token: bool = False) -> HastyLink:
+        link, self.opened = HastyLink(), self.opened + 1
+        first = frames.resumed(0) if session.reopen() else frames.connected("sid")
+        for message in (first, frames.data(str(self.opened).encode())):
+            owner.on_message(memoryview(message), True)
+        if self.opened < 3:
+            owner.on_ended(link, TunnelFailure(codes.UNKNOWN, "broken"))
+        return link
+
+
+async def test_a_link_that_ends_before_it_is_known_to_be_open_is_resumed(world) -> None:
+    ours, theirs = socket.socketpair()
+    dialer = HastyDialer()
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.connect_accepted_socket(lambda: Connection(dialer), ours)
+    theirs.setblocking(False)
+    got = b""
+    async with asyncio.timeout(5):
+        while got != b"123":
+            got += await loop.sock_recv(theirs, 100)
+    assert (dialer.opened, connection.resumes) == (3, 2)
+    connection.discard()
+    theirs.close()

@@ -128,6 +128,26 @@ def test_a_page_of_the_web_cannot_spend_the_operators_money(runtime, headers, st
     assert len(runtime.seen) - before == (status == 200)
 
 
+def test_a_page_of_this_machine_may_ask_and_read_the_answer(runtime) -> None:
+    """The browser's steps: a preflight, then the request, whose answer it hands to the page only with the header."""
+    origin = {"origin": "http://localhost:3000"}
+    wanted = {"access-control-request-method": "POST", "access-control-request-headers": "content-type,authorization"}
+    before = len(runtime.seen)
+    with client(runtime) as http:
+        asked = http.options("/chat/completions", headers={**origin, **wanted})
+        assert (asked.status_code, asked.content, len(runtime.seen)) == (204, b"", before)
+        assert asked.headers["access-control-allow-headers"] == "content-type,authorization"
+        assert "POST" in asked.headers["access-control-allow-methods"]
+        with http.stream("POST", "/chat/completions", json={**CHAT, "stream": True}, headers=origin) as answer:
+            assert b"[DONE]" in b"".join(answer.iter_bytes())
+        for seen in (asked, answer, http.get("/models", headers=origin)):
+            assert seen.headers["access-control-allow-origin"] == "http://localhost:3000"
+        assert "access-control-allow-origin" not in http.get("/models").headers
+        refused = http.options("/chat/completions", headers={"origin": "https://evil.test", **wanted})
+        assert refused.status_code == 403
+        assert "access-control-allow-origin" not in refused.headers
+
+
 @pytest.mark.parametrize(
     ("method", "path", "content", "status"),
     [

@@ -16,11 +16,11 @@ from typing import cast
 from flexserve.tunnel import peer
 from flexserve.tunnel.iap import codes
 from flexserve.tunnel.iap.codes import After, TunnelFailure
+from flexserve.tunnel.iap.rooms import ROOM
 from flexserve.tunnel.iap.session import Session, State
 from flexserve.tunnel.iap.transport import Dialer, Link
 from verdict.errors import FlexserveError
 
-_FLUSH = 256 * 1024  # bytes gathered from messages at hand before they go to the local socket
 _FIRST_DELAY_S, _DELAY_GROWTH, _LAST_DELAY_S = 0.25, 1.6, 15.0
 _LOOK_S = 0.25  # how often a half-closed client is looked at
 _ANSWERED_S = 2.0  # where the system cannot say whether a client is gone: it had its answer and is silent this long
@@ -60,7 +60,9 @@ class Connection(asyncio.Protocol):
         self._local: asyncio.Transport | None = None
         self._local_paused = False
         self._local_full = False
-        self._down = bytearray()  # received, not yet with the local socket
+        self._early = bytearray()  # received before there was a client
+        self._room: bytearray | None = None  # received in this read, not yet with the local socket
+        self._filled = 0
         self._ack_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None  # the client is gone and waits for the last acknowledgement
@@ -96,8 +98,10 @@ class Connection(asyncio.Protocol):
     async def _open_link(self, *, fresh_token: bool) -> None:
         self._broken = self._loop.create_future()
         self._confirmed = self._loop.create_future()
-        self._link = await self._dialer.open(self.session, self, fresh_token=fresh_token)
-        link = self._link
+        self._link = None
+        link = await self._dialer.open(self.session, self, fresh_token=fresh_token)
+        if not self._broken.done():  # else it brought its confirmation and its end before we were told that it is open
+            self._link = link
         try:
             async with asyncio.timeout(self._limits.confirm_s):
                 await asyncio.wait((self._confirmed, self._broken), return_when=asyncio.FIRST_COMPLETED)
@@ -111,6 +115,14 @@ class Connection(asyncio.Protocol):
             raise
         if not self._confirmed.done():
             raise self._broken.result()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Do what messages that came before the link was known to be open would have done with it."""
+        if self._link is not None and (self._local_full or (self._local is None and self._early)):
+            self._link.read(False)
+        if self.session.ack_due:
+            self._ack()
         self._pump()
 
     async def _run(self) -> None:
@@ -186,20 +198,36 @@ class Connection(asyncio.Protocol):
         """A message of the relay; gathers DATA and writes it once a read."""
         payload = self.session.receive(message)
         if payload is not None:
-            if last and not self._down and self._local is not None:
-                self._deliver(bytes(payload))
-            else:
-                self._down += payload
-                if last or len(self._down) >= _FLUSH:
-                    self._flush()
+            self._gather(payload, last)
             return
-        if self._down and last:
+        if last:
             self._flush()
         if self._confirmed is not None and not self._confirmed.done() and self.session.state is State.READY:
             self._confirmed.set_result(None)
         if self._drained is not None and not self.session.unacked and not self._drained.done():
             self._drained.set_result(None)
         self._pump()
+
+    def _gather(self, payload: memoryview, last: bool) -> None:
+        if self._local is None:
+            self._early += payload
+        elif last and self._room is None:
+            self._deliver(bytes(payload))
+            return
+        else:
+            end = self._filled + len(payload)
+            if end > ROOM:
+                self._flush()
+                end = len(payload)
+            if end > ROOM:
+                self._deliver(bytes(payload))  # a message larger than the room; what was before it has gone
+            else:
+                if self._room is None:
+                    self._room = self._dialer.rooms.take()
+                self._room[end - len(payload) : end] = payload
+                self._filled = end
+        if last:
+            self._flush()
 
     def on_writable(self) -> None:
         """The link takes more."""
@@ -216,14 +244,21 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._local is None:
-            if self._down and self._link is not None:
+            if self._early and self._link is not None:
                 self._link.read(False)  # no client yet: the rest stays with the relay
             return
-        if self._down:
-            gathered, self._down = self._down, bytearray()  # a new one: a transport may keep the old
-            self._deliver(gathered)
+        if self._early:
+            early, self._early = self._early, bytearray()
+            self._deliver(early)
+        room, self._room = self._room, None
+        if room is not None:
+            filled, self._filled = self._filled, 0
+            local = self._local
+            self._deliver(memoryview(room)[:filled])
+            if not local.get_write_buffer_size():  # else the transport may keep a view of it
+                self._dialer.rooms.give(room)
 
-    def _deliver(self, data: bytes | bytearray) -> None:
+    def _deliver(self, data: bytes | bytearray | memoryview) -> None:
         local = cast(asyncio.Transport, self._local)
         local.write(data)
         self._answered = True

@@ -15,6 +15,9 @@ MAX_MESSAGE = 1 << 20  # bytes; a longer message is refused
 MAX_SID = 4_096  # bytes
 
 _DATA_HEADER = struct.Struct(">HI")
+DATA_HEADER_SIZE = _DATA_HEADER.size
+data_header = _DATA_HEADER.unpack_from
+"""Tag and length at the start of a message of at least `DATA_HEADER_SIZE` bytes; the length means something with `Tag.DATA`."""
 _COUNTER = struct.Struct(">HQ")
 _TAG = struct.Struct(">H")
 _U32 = struct.Struct(">I")
@@ -64,15 +67,8 @@ def resumed(received: int) -> bytes:
     return _COUNTER.pack(Tag.RESUMED, received)
 
 
-def payload(message: memoryview) -> memoryview | None:
-    """The payload when `message` is DATA, else None. Bytes after the declared length are legal and dropped."""
-    if len(message) < 2 or message[1] != Tag.DATA or message[0]:
-        return None
-    return _body(message)
-
-
 def parse(message: memoryview) -> Message:
-    """Read a message that is not DATA. Unknown tags are legal. Raises `BadFrame` for a body that is too short."""
+    """Read a message that is not whole DATA. Unknown tags are legal. Raises `BadFrame` for a body that is too short."""
     if len(message) < 2:
         raise BadFrame("a message without a tag")
     (tag,) = _TAG.unpack_from(message)
@@ -80,6 +76,8 @@ def parse(message: memoryview) -> Message:
         if len(message) < _COUNTER.size:
             raise BadFrame(f"a message of tag {tag} without its counter")
         return Message(tag, number=_U64.unpack_from(message, 2)[0])
+    if tag == Tag.DATA:
+        raise BadFrame("a message without its length")
     if tag == Tag.CONNECTED:
         return Message(tag, sid=_sid(bytes(_body(message))))
     return Message(tag)

@@ -21,6 +21,7 @@ from picows.url import WSParsedURL
 from flexserve.tunnel.iap import codes, frames, urls
 from flexserve.tunnel.iap.auth import TokenSource
 from flexserve.tunnel.iap.codes import After, TunnelFailure
+from flexserve.tunnel.iap.rooms import Rooms
 from flexserve.tunnel.iap.session import Session
 from flexserve.tunnel.limits import Limits
 from infra.access import Iap
@@ -82,15 +83,16 @@ class Link(WSListener):
         if self._failure is not None or self._owner is None:
             return
         kind = frame.msg_type
-        # A close that we did not send is picows' answer to broken frames, which it found one frame ahead of this call.
-        broken = transport_error(transport) if transport.is_close_frame_sent else ""
-        if broken and (kind != WSMsgType.CLOSE or _answers(transport, frame)):
-            self._failure = TunnelFailure(codes.PROTOCOL, broken)
-        elif kind == _BINARY and frame.fin and not (frame.rsv1 or frame.rsv2 or frame.rsv3):
+        if kind == _BINARY and frame.fin and not (transport.is_close_frame_sent or frame.rsv1 or frame.rsv2 or frame.rsv3):
             try:
                 self._owner.on_message(frame.get_payload_as_memoryview(), frame.last_in_buffer)
             except frames.BadFrame as error:
                 self.fail(TunnelFailure(codes.PROTOCOL, str(error)))
+            return
+        # A close that we did not send is picows' answer to broken frames, which it found one frame ahead of this call.
+        broken = transport_error(transport) if transport.is_close_frame_sent else ""
+        if broken and (kind != WSMsgType.CLOSE or _answers(transport, frame)):
+            self._failure = TunnelFailure(codes.PROTOCOL, broken)
         elif kind == WSMsgType.CLOSE:
             code = int(cast(int, frame.get_close_code()))  # an int for codes that picows has no name for
             said = bytes(frame.get_close_message() or b"")[:_DETAIL].decode("utf-8", "replace")
@@ -195,6 +197,8 @@ class Dialer:
         self._token = token
         self._context = context
         self._proxy = proxy
+        self.rooms = Rooms()
+        self._connect_url = urls.connect_url(root, access)
         self._links: set[Link] = set()
         self._abandoned: set[asyncio.Task[Link]] = set()
         self._addresses: list[tuple[int, tuple[object, ...]]] = []
@@ -228,10 +232,7 @@ class Dialer:
     async def _open(self, session: Session, owner: Owner, fresh_token: bool) -> Link:
         token = await self._token(fresh_token)
         sid = session.reopen()
-        if sid:
-            url = urls.reconnect_url(self._root, self.access, sid, session.received)
-        else:
-            url = urls.connect_url(self._root, self.access)
+        url = urls.reconnect_url(self._root, self.access, sid, session.received) if sid else self._connect_url
         link = Link(owner, self._links)
         try:
             async with asyncio.timeout(self.limits.link_s):
@@ -364,16 +365,4 @@ def _proxy_refused(said: str) -> TunnelFailure:
     return TunnelFailure(codes.PROXY, said)
 
 
-def trust(context: ssl.SSLContext | None = None) -> ssl.SSLContext:
-    """`context`, or one that trusts what OpenSSL trusts here (`SSL_CERT_FILE` included), or else certifi's list."""
-    if context is not None:
-        return context
-    made = ssl.create_default_context()
-    if not made.cert_store_stats()["x509_ca"] and not ssl.get_default_verify_paths().capath:
-        import certifi
-
-        made.load_verify_locations(certifi.where())
-    return made
-
-
-__all__ = ["After", "Dialer", "Link", "Owner", "trust", "tune"]
+__all__ = ["After", "Dialer", "Link", "Owner", "tune"]

@@ -12,10 +12,11 @@ from typing import cast
 
 from flexserve.tunnel import listener
 from flexserve.tunnel.events import Event, Stats
-from flexserve.tunnel.iap import auth, proxy, transport, urls
+from flexserve.tunnel.iap import auth, proxy, urls
 from flexserve.tunnel.iap.codes import After, TunnelFailure
 from flexserve.tunnel.iap.connection import Connection, Ended
 from flexserve.tunnel.iap.transport import Dialer
+from flexserve.tunnel.iap.trust import trust
 from flexserve.tunnel.options import Options, Tunnel
 from infra.access import Iap
 from verdict.errors import FlexserveError, Gone
@@ -56,7 +57,7 @@ class IapTunnel(Tunnel):
             access,
             root=root,
             token=auth.source_of(options.token),
-            context=transport.trust(options.ssl),
+            context=trust(options.ssl),
             proxy=chosen,
             limits=options.limits,
         )

@@ -93,7 +93,7 @@ class Proxy(Tunnel):
                 if request is None:
                     return
                 self._up += len(body)
-                await self._answer(Exchange(connection, writer, self._counted), request, body)
+                await self._answer(Exchange(connection, writer, self._counted, _shared_with(request)), request, body)
                 if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                     return
                 connection.start_next_cycle()
@@ -112,6 +112,8 @@ class Proxy(Tunnel):
         method = request.method.decode("ascii", "replace")
         if refused is not None:
             await exchange.error(refused)
+        elif method == "OPTIONS":  # a page of this machine, served from another port, asks before it posts
+            await exchange.allowed(_header(request, b"access-control-request-headers"))
         elif method == "GET" and path == "/v1/models":
             model = {"id": self._access.model, "object": "model", "created": 0, "owned_by": "sagemaker"}
             await exchange.document(200, {"object": "list", "data": [model]})
@@ -179,15 +181,28 @@ class Proxy(Tunnel):
 class Exchange:
     """One answer on its way to the client."""
 
-    def __init__(self, connection: h11.Connection, writer: asyncio.StreamWriter, counted: Callable[[int], None]) -> None:
-        self._connection, self._writer, self._counted = connection, writer, counted
+    def __init__(
+        self,
+        connection: h11.Connection,
+        writer: asyncio.StreamWriter,
+        counted: Callable[[int], None],
+        shared: list[tuple[str, str]],
+    ) -> None:
+        self._connection, self._writer, self._counted, self._shared = connection, writer, counted, shared
+
+    async def allowed(self, headers: str) -> None:
+        """The answer to a page's preflight."""
+        said = [("access-control-allow-methods", "GET, POST"), ("access-control-max-age", "600"), ("content-length", "0")]
+        if headers:
+            said.append(("access-control-allow-headers", headers))
+        await self._send(h11.Response(status_code=204, headers=[*said, *self._shared]), h11.EndOfMessage())
 
     async def document(self, status: int, document: object, request_id: str = "") -> None:
         """A JSON answer."""
         body = json.dumps(document).encode()
         headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
         await self._send(
-            h11.Response(status_code=status, headers=_with(headers, request_id)), h11.Data(data=body), h11.EndOfMessage()
+            h11.Response(status_code=status, headers=self._with(headers, request_id)), h11.Data(data=body), h11.EndOfMessage()
         )
         self._counted(len(body))
 
@@ -198,7 +213,7 @@ class Exchange:
     async def begin_events(self, request_id: str, first: bytes) -> None:
         """Headers of an event stream and what there is of it, in one write."""
         headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache"), ("transfer-encoding", "chunked")]
-        await self._send(h11.Response(status_code=200, headers=_with(headers, request_id)), h11.Data(data=first))
+        await self._send(h11.Response(status_code=200, headers=self._with(headers, request_id)), h11.Data(data=first))
         self._counted(len(first))
 
     async def events(self, part: bytes) -> None:
@@ -214,6 +229,9 @@ class Exchange:
         """End without an end: the client must not take the answer for whole."""
         self._writer.transport.abort() if self._writer.transport.get_write_buffer_size() == 0 else self._writer.close()
         self._connection.send_failed()
+
+    def _with(self, headers: list[tuple[str, str]], request_id: str) -> list[tuple[str, str]]:
+        return [*headers, *self._shared, *([("x-request-id", request_id)] if request_id else [])]
 
     async def _send(self, *parts: h11.Event) -> None:
         self._writer.write(b"".join(self._connection.send(part) or b"" for part in parts))
@@ -252,12 +270,16 @@ def _refused(request: h11.Request, body: bytes) -> Problem | None:
     return None
 
 
+def _shared_with(request: h11.Request) -> list[tuple[str, str]]:
+    """Headers that let a page of this machine read the answer. One from elsewhere was refused before."""
+    origin = _header(request, b"origin")
+    if not origin or urlsplit(origin).hostname not in _LOOPBACK:
+        return []
+    return [("access-control-allow-origin", origin), ("access-control-expose-headers", "x-request-id"), ("vary", "origin")]
+
+
 def _header(request: h11.Request, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in request.headers if key == name), "")
-
-
-def _with(headers: list[tuple[str, str]], request_id: str) -> list[tuple[str, str]]:
-    return [*headers, ("x-request-id", request_id)] if request_id else headers
 
 
 def _whole(parts: Iterator[bytes]) -> tuple[int, dict[str, Any]]:
