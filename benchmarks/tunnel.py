@@ -44,6 +44,7 @@ class Row:
 
 ROWS = (
     Row("start_s", "command start to listening, s (access known)", 2),
+    Row("start_stack_s", "command start to listening, s, from a stack name", 2),
     Row("open_ms", "opening inside a running Python process, ms (gcloud: its start)", 30),
     Row("first_byte_ms", "first byte of a new connection, ms", 6),
     Row("connections_per_s", "connections per second, one after another", 10, "higher"),
@@ -125,7 +126,7 @@ def measure(rounds: int, numpy_python: str | None, only: str, say: Callable[[str
         numpy = contextlib.contextmanager(lambda relay, instance: _with_numpy(relay, instance, numpy_python))
         tools["gcloud+numpy"] = (numpy, {"up_mb": 64, "connections": 40})
     found: dict[str, dict[str, list[float]]] = {name: {} for name in tools}
-    with stage.machine() as port, tempfile.TemporaryDirectory() as folder:
+    with stage.machine() as port, stage.stack() as prepared, tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             for name, (tool, sizes) in tools.items():
                 say(f"round {number + 1} of {rounds}: {name} (load {os.getloadavg()[0]:.1f})")
@@ -134,6 +135,7 @@ def measure(rounds: int, numpy_python: str | None, only: str, say: Callable[[str
                     with stage.relay(port) as relay:
                         values = _patiently(tool, relay, sizes, found[name] if name != "ours" else None, say)
                         values["open_ms"] = median(opening_ms(relay)) if name == "ours" else values["start_s"] * 1e3
+                        values["start_stack_s"] = stage.from_stack_s(relay, prepared) if name == "ours" else values["start_s"]
                 if only != "bytes":
                     values |= one_chat(tool, port, Path(folder))
                 for key, value in values.items():

@@ -93,7 +93,13 @@ def process(arguments: list[str], **more) -> Iterator[subprocess.Popen[bytes]]:
     """A child in a group of its own; its whole group is gone afterwards."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}
     child = subprocess.Popen(
-        arguments, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **more
+        arguments,
+        env=environment,
+        cwd=more.pop("cwd", ROOT),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        **more,
     )
     prioritise(child.pid)
     try:
@@ -210,9 +216,59 @@ def ours(via: RelayProcess, instance: str) -> Iterator[Running]:
     yield from _running(command, environment, b"Listening on http")
 
 
-def _running(command: list[str], environment: dict[str, str], ready: bytes) -> Iterator[Running]:
+@dataclass
+class Stack:
+    """A project with a stack whose state is on disk: as after `flexserve up`, without a cloud."""
+
+    project: Path
+    environment: dict[str, str]
+
+
+@contextmanager
+def stack() -> Iterator[Stack]:
+    """`tpu-v6e`, its state written by the real engine from what the stack exports."""
+    sys.path.insert(0, str(ROOT))
+    from infra.access import Iap, to_output
+    from rehearsal.project import private_copy
+
+    folder = Path(tempfile.mkdtemp(prefix="tunnel-stack-"))
+    try:
+        sets = ("target.project=acme-1", 'access.members=["user:ops@acme.test"]')
+        project = private_copy(ROOT, folder, "tpu-v6e", {}, sets)
+        (folder / "state").mkdir()
+        environment = {
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}", "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_CONFIG_PASSPHRASE": "x", "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
+        }  # fmt: skip
+        ends = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() + 3600))
+        outputs = {"id": "f1e2d3", "target": "gce_flex", "expires_at": ends, "access": to_output(Iap("acme-1", "z", "vm"))}
+        kind = "pulumi:pulumi:Stack"
+        urn = f"urn:pulumi:tpu-v6e::flexserve::{kind}::flexserve-tpu-v6e"
+        resource = {"urn": urn, "custom": False, "type": kind, "outputs": outputs}
+        state = {"version": 3, "deployment": {"manifest": {"time": ends, "magic": "", "version": ""}, "resources": [resource]}}
+        for words, text in (("init tpu-v6e", ""), ("import -s tpu-v6e", json.dumps(state))):
+            subprocess.run(
+                ["pulumi", "stack", *words.split(), "--non-interactive"], input=text, text=True, cwd=project, check=True,
+                env={**os.environ, **environment}, capture_output=True,
+            )  # fmt: skip
+        yield Stack(project, environment)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def from_stack_s(via: RelayProcess, prepared: Stack) -> float:
+    """Seconds from the start of `flexserve tunnel -s STACK` to the line that says that it listens."""
+    environment = {"FLEXSERVE_IAP_URL": via.url, "SSL_CERT_FILE": via.ca_file, "GOOGLE_OAUTH_ACCESS_TOKEN": "a-token"}
+    command = [str(ROOT / ".venv" / "bin" / "python"), "-m", "flexserve", "tunnel", "-s", "tpu-v6e", "--port", "0"]
+    started = _running(command, {**environment, **prepared.environment}, b"Listening on http", prepared.project)
+    with contextlib.contextmanager(lambda: started)() as running:
+        return running.start_s
+
+
+def _running(command: list[str], environment: dict[str, str], ready: bytes, cwd: Path = ROOT) -> Iterator[Running]:
     began = time.perf_counter()
-    with process(command, env=environment, stderr=subprocess.DEVNULL) as child:
+    with process(command, env=environment, cwd=cwd, stderr=subprocess.DEVNULL) as child:
         line = child.stdout.readline()
         took = time.perf_counter() - began
         if not line.startswith(ready):

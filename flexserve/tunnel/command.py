@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -85,6 +86,7 @@ async def _stay(access: Access, options: Options, command: Command, stopping: as
         return ExitCode.INTERRUPTED
     stopped.cancel()
     tunnel = opening.result()
+    gc.freeze()  # what was imported stays: looking through it again would hold every stream for some milliseconds
     live = asyncio.ensure_future(_live(tunnel, options, reporter)) if not command.exec else None
     try:
         return await (_with_command(tunnel, command.exec, stopping) if command.exec else _until(tunnel, stopping))

@@ -19,6 +19,7 @@ from rehearsal.hunt import ProcessWatch, in_files, in_image_layers
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
 from rehearsal.targets.gce_flex import GceFlexStage
+from tests.tunnel import clients
 
 pytestmark = [pytest.mark.usefixtures("bootable"), pytest.mark.timeout(900)]
 
@@ -56,6 +57,9 @@ def life(root: Path) -> Iterator[Life]:
         seen.ran["status"] = rehearsal.step("status", "--boot")
         seen.answers["up"] = rehearsal.ask()
         seen.ran["smoke"] = rehearsal.step("smoke")
+        seen.ran["clients"] = rehearsal.product.flexserve(
+            "tunnel", "-s", "tpu-v6e", "--port", "0", "--exec", f"{sys.executable} {root}/tests/tunnel/clients.py", timeout=120
+        )
         seen.ran["logs"] = rehearsal.product.flexserve("logs", "-s", "tpu-v6e")
         with socket.create_server(("127.0.0.1", 0)) as busy:
             seen.ran["busy port"] = rehearsal.step("tunnel", "--port", str(busy.getsockname()[1]), timeout=60)
@@ -134,6 +138,11 @@ def test_every_command_did_what_it_should(life):
 def test_the_answer_holds_the_nonce(life):
     assert life.rehearsal.verdict.nonce in life.answers["changed"]
     assert life.answers["up"]
+
+
+def test_openais_client_curl_and_an_event_stream_work_through_the_tunnel(life):
+    lines = [line for line in life.ran["clients"].stdout.splitlines() if line.startswith("{")]
+    clients.check(json.loads(lines[-1]))
 
 
 def test_status_is_serving_with_every_phase_and_the_wanted_script(life):
