@@ -24,6 +24,7 @@ from rehearsal.relay.held import Held
 DATA_MAX, DATA_LARGE = 16_384, 65_536
 WINDOW = 4 << 20  # bytes sent and not acknowledged before the machine's socket is no longer read
 ACK_EVERY, ACK_AFTER_S = 32_768, 0.2
+CLOSE_S = 2.0  # a client that does not answer a close frame
 _RESET = struct.pack("ii", 1, 0)
 _TAG_SID, _TAG_RESUMED, _TAG_DATA, _TAG_ACK = 1, 2, 4, 7
 
@@ -83,10 +84,14 @@ class Link(WSListener):
             ws.send(WSMsgType.BINARY, message)
 
     def close(self, code: int, reason: str = "") -> None:
-        """A close frame, then the end."""
+        """A close frame; the socket is closed when the client has answered, or after a while.
+
+        At once would be a reset where acknowledgements are still unread, and that takes away what the client has not read.
+        """
         ws = cast(WSTransport, self.ws)
         ws.send_close(cast(WSCloseCode, code), reason.encode())
-        ws.disconnect()
+        self.read(True)
+        asyncio.get_running_loop().call_later(CLOSE_S, ws.disconnect)
 
     def reset(self) -> None:
         """RST: nothing more is delivered."""
