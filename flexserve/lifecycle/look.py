@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flexserve.lifecycle.state import Seen
-from infra.targets.protocol import CanQueue, DeploymentRef, LiveTarget
+from infra.targets.protocol import CanQueue, CanTellEnd, DeploymentRef, LiveTarget
 
 
 def look(live: LiveTarget, ref: DeploymentRef) -> Seen:
@@ -13,4 +13,5 @@ def look(live: LiveTarget, ref: DeploymentRef) -> Seen:
         return Seen(ref, live.now(), machine, live.boot(ref))
     queued = live.queued(ref) if isinstance(live, CanQueue) else None
     failure = live.last_failure(ref) if queued is None else None
-    return Seen(ref, live.now(), None, None, failure, queued)
+    ended = live.ended(ref) if isinstance(live, CanTellEnd) else ""
+    return Seen(ref, live.now(), None, None, failure, queued, ended)

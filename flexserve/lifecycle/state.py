@@ -25,6 +25,7 @@ class Seen:
     boot: BootStatus | None = None
     failure: Failure | None = None
     queued: QueueEntry | None = None
+    ended: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def _without_machine(seen: Seen, expires: datetime | None, over: bool) -> tuple[
         return State.FAILED, f"the last create failed in {seen.failure.where}: {seen.failure.code} {seen.failure.message}".rstrip()
     if created:
         left = f" {int((expires - seen.now).total_seconds())} s before its window closed" if expires else ""
-        return State.RECLAIMED, f"the machine is gone{left}: the cloud took it back, or somebody deleted it"
+        return State.RECLAIMED, f"the machine is gone{left}: {seen.ended or 'the cloud took it back, or somebody deleted it'}"
     return State.ABSENT, ""
 
 

@@ -119,6 +119,14 @@ class CanQueue(Protocol):
 
 
 @runtime_checkable
+class CanTellEnd(Protocol):
+    """A target whose cloud still knows for a while why a machine that is gone has gone."""
+
+    def ended(self, deployment: DeploymentRef) -> str:
+        """One clause, e.g. `EC2 took the spot machine back`; empty when the cloud does not know (any more)."""
+
+
+@runtime_checkable
 class CanScale(Protocol):
     """A target that serves from several machines."""
 

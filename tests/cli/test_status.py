@@ -123,3 +123,8 @@ def test_a_machine_that_down_could_not_delete_is_not_absent():
     assert now(world.parts()).state is State.SERVING
     world.live.machine = None
     assert now(world.parts()).state is State.ABSENT
+
+
+@pytest.mark.parametrize(("ended", "says"), [("EC2 took the spot machine back", "EC2 took"), ("", "or somebody deleted it")])
+def test_a_cloud_that_knows_why_a_machine_has_gone_is_quoted(ended, says):
+    assert says in describe("s", Seen(REF, NOW, ended=ended)).cause

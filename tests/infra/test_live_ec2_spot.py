@@ -242,3 +242,21 @@ def test_connect_reads_the_stack_file_and_the_outputs_over_it(cloud):
     assert isinstance(live("ec2_spot", {"region": "us-east-1"}), Live)
     with pytest.raises(BadConfig, match="region: missing"):
         connect({})
+
+
+def test_why_a_machine_has_gone_is_told_for_an_hour(scene):
+    assert scene.live.ended(scene.ref) == ""
+    scene.create()
+    scene.cloud.reclaim(scene.instance)
+    scene.cloud.clock.advance(150)
+    assert scene.live.find(scene.ref) is None and scene.live.ended(scene.ref) == "EC2 took the spot machine back"
+    assert scene.live.last_failure(scene.ref) is None
+    scene.cloud.clock.advance(3700)
+    assert scene.live.ended(scene.ref) == ""
+
+
+def test_a_machine_that_somebody_terminated_was_not_taken_back(scene):
+    scene.create()
+    scene.call("ec2", "terminate_instances", InstanceIds=[scene.instance])
+    scene.cloud.clock.advance(10)
+    assert scene.live.ended(scene.ref) == "somebody terminated it"

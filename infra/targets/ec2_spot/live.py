@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 CONSOLE = 1 << 40  # offsets from here on are of the console, below of the boot's own log
 ON_PURPOSE = ("Client.UserInitiatedShutdown", "Client.InstanceInitiatedShutdown", "Server.SpotInstance", "Server.ScheduledStop")
+ENDS = {
+    "Server.SpotInstance": "EC2 took the spot machine back",
+    "Client.UserInitiatedShutdown": "somebody terminated it",
+    "Client.InstanceInitiatedShutdown": "it turned itself off",
+}
+"""The beginning of EC2's code for a state -> what it means."""
 FAILED = frozenset({"capacity-not-available", "price-too-low", "bad-parameters", "constraint-not-fulfillable", "system-error"})
 
 
@@ -118,6 +124,13 @@ class Live:
                 place = str(asked.get("AvailabilityZone") or self._session.region)
                 return Failure(str(status["Code"]), str(status.get("Message", "")), place)
         return None
+
+    def ended(self, deployment: DeploymentRef) -> str:
+        """Why the newest machine has gone, by EC2's record, which it keeps for an hour."""
+        gone = instances(self._where(deployment), also_gone=True)
+        newest = max(gone, key=lambda i: str(i.get("LaunchTime", "")), default={})
+        code = str((newest.get("StateReason") or {}).get("Code", ""))
+        return next((words for start, words in ENDS.items() if code.startswith(start)), "")
 
     def explain(self, text: str, code: str = "") -> FlexserveError | None:
         """What AWS's words mean."""
