@@ -9,6 +9,7 @@ from typing import Any
 
 from flexserve.tunnel.sagemaker.runtime import Runtime
 
+_FIRST_S = 0.02
 _AHEAD = 64  # parts that wait for a slow client before the thread waits too
 
 
@@ -25,6 +26,7 @@ class Pump:
         self._over = False
         self._room = threading.Semaphore(_AHEAD)
         self._stopped = threading.Event()
+        self._taken = threading.Event()
 
     async def next(self) -> bytes:
         """What has come since the last call, at least one byte; empty at the end. Raises what the call raised, after its bytes."""
@@ -34,6 +36,7 @@ class Pump:
         if self._parts:
             parts, self._parts = self._parts, []
             self._room.release(len(parts))
+            self._taken.set()
             return b"".join(parts)
         if self._error is not None:
             raise self._error
@@ -42,6 +45,7 @@ class Pump:
     def stop(self) -> None:
         """Nobody reads any more: the thread ends the call at its next part."""
         self._stopped.set()
+        self._taken.set()
         self._room.release(_AHEAD)
 
     def run(self) -> None:
@@ -49,13 +53,14 @@ class Pump:
         error: Exception | None = None
         try:
             self.ident, parts, stream = self._runtime.invoke(self._body, self._asked)
-            with contextlib.closing(stream):
-                for part in parts:
-                    if part:
-                        self._room.acquire()
-                        if self._stopped.is_set():
-                            break
-                        self._tell(self._took, part)
+            for part in parts:  # read to its end, the connection goes back to the pool; closed, the next call makes a new one
+                if part:
+                    self._room.acquire()
+                    if self._stopped.is_set():
+                        stream.close()
+                        break
+                    self._tell(self._took, part)
+                    self._taken.wait(_FIRST_S)  # the first: else this thread keeps the interpreter, and the token waits
         except Exception as raised:  # botocore's; told by `next`
             error = raised
         self._tell(self._ended, error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -143,9 +142,11 @@ class Proxy(Tunnel):
     def _whole(self, body: dict[str, Any], asked: str) -> tuple[int, dict[str, Any], str]:
         """Status, document and request id of one whole completion. Blocking: in a thread, all of it in one go."""
         try:
-            ident, parts, stream = self._runtime.invoke(body, asked)
-            with contextlib.closing(stream):
-                return *_whole(parts), ident
+            ident, parts, _ = self._runtime.invoke(body, asked)
+            answer = _whole(parts)
+            for _ in parts:  # to its end: the connection goes back to the pool
+                pass
+            return *answer, ident
         except Exception as error:  # botocore's: all become OpenAI's errors
             said = problems.of(error)
             return said.status, said.body, said.request_id
