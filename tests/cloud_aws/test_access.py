@@ -161,6 +161,17 @@ def test_the_operator_may_be_denied(world: World) -> None:
         world.iam.list_roles()
 
 
+def test_what_a_call_needs_besides_its_own_permission(world: World) -> None:
+    profile, tags = world.profile("vm"), [{"ResourceType": "instance", "Tags": [{"Key": "a", "Value": "b"}]}]
+    world.cloud.deny("iam:PassRole")
+    assert world.run()
+    with refused("UnauthorizedOperation"):
+        world.run(IamInstanceProfile={"Name": profile})
+    world.cloud.deny("ec2:CreateTags")
+    with refused("UnauthorizedOperation"):
+        world.run(TagSpecifications=tags)
+
+
 def curl(world: World, service: str, *arguments: str, keys: tuple[str, str, str] | None = None) -> str:
     """curl's own signature, as the boot script uses it: the keys stand in a file, not in its arguments."""
     key_id, secret_key, token = keys or (OPERATOR.key_id, OPERATOR.secret, "")
@@ -224,7 +235,7 @@ def test_the_machine_speaks_to_real_names(world: World) -> None:
         answer = guest.service(host, "GET", path, dict(made.headers.items()), b"")
         assert (answer.status, answer.body) == (200, b"echo")
     unsigned = guest.service("s3.us-east-1.amazonaws.com", "GET", "/flexserve-x/id/a%20b", {}, b"")
-    assert unsigned.status == 403
+    assert unsigned.status == 403 and b"AccessDenied" in unsigned.body
 
 
 def test_the_command_line_works_unchanged(world: World) -> None:

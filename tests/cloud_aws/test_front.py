@@ -182,3 +182,14 @@ def test_stop_is_safe_twice_and_a_second_cloud_starts_empty() -> None:
     cloud.stop()
     with LocalAwsCloud() as second:
         assert second.secret_names() == () and second.ledger.items() == ()
+
+
+def test_another_region_and_account_beside_it(world: World) -> None:
+    with LocalAwsCloud(region="eu-central-1", account="210987654321") as other:
+        there = World(other, [])
+        found = there.ec2.describe_instance_type_offerings(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": ["g5g.xlarge"]}]
+        )
+        assert [row["Location"] for row in found["InstanceTypeOfferings"]] == ["eu-central-1c"]
+        assert there.run() and there.sts.get_caller_identity()["Account"] == "210987654321"
+        assert world.cloud.instances() == {} and world.run()

@@ -33,6 +33,7 @@ def test_it_fires_once_and_deletes_itself(world: World) -> None:
     vm = world.running(TagSpecifications=TAGS)
     schedule(world, vm, world.role("clock", "scheduler.amazonaws.com", terminates("abc")))
     assert world.scheduler.get_schedule(Name="fs-abc")["State"] == "ENABLED"
+    assert abs((world.cloud.schedules()["fs-abc"] or 0) - world.cloud.clock.now() - 3600) < 60
     world.cloud.clock.advance(3500)
     assert world.state(vm) == "running"
     world.cloud.clock.advance(110)

@@ -56,12 +56,24 @@ def _secret_arn(state: State, secret_id: str) -> str:
     return state.arn("secretsmanager", f"secret:{secret_id}")
 
 
+def also_needed(call: Call) -> tuple[str, ...]:
+    """Actions besides its own that a call needs: to hand over a role, to tag what it makes."""
+    params = call.params
+    if call.id == "ec2.RunInstances":
+        passed = ("iam:PassRole",) if params.get("IamInstanceProfile") else ()
+        return passed + (("ec2:CreateTags",) if params.get("TagSpecifications") else ())
+    return ("iam:PassRole",) if call.id in ("scheduler.CreateSchedule", "scheduler.UpdateSchedule") else ()
+
+
 def check(state: State, call: Call) -> None:
     """Raises AwsError when the caller may not."""
     action = action_of(call)
     if call.caller.operator:
-        if any(fnmatchcase(action, pattern) for pattern in state.denied):
-            raise refused(call, action, resource_of(state, call), "because no identity-based policy allows the action")
+        for needed in (action, *also_needed(call)):
+            if any(fnmatchcase(needed, pattern) for pattern in state.denied):
+                raise refused(
+                    call, needed, resource_of(state, call), f"because no identity-based policy allows the {needed} action"
+                )
         return
     if call.id in ANYONE:
         return

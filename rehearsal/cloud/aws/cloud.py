@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from rehearsal.cloud.aws import billing, inventory
+from rehearsal.cloud.aws import billing, inventory, scheduler
 from rehearsal.cloud.aws.call import Json, Trouble
 from rehearsal.cloud.aws.ec2 import bodies, catalogue, lifecycle, network
 from rehearsal.cloud.aws.ec2.fleet import Fleet
@@ -275,6 +275,11 @@ class LocalAwsCloud:
             guest.notice_at, guest.ends_at = now, now + notice_s
             lifecycle.marked(self.state, instance_id)
         self.clock.at(now + notice_s, lambda: lifecycle.take_away(self.state, instance_id))
+
+    def schedules(self) -> Mapping[str, float | None]:
+        """The schedules that there are, and when each fires (epoch seconds; None: never, or again and again)."""
+        with self.state.lock:
+            return {name: scheduler.fires_at(schedule) for name, schedule in self.state.schedules.items()}
 
     def stored(self, bucket: str) -> Mapping[str, bytes]:
         """The objects of a bucket, by key. Raises KeyError without the bucket."""

@@ -58,6 +58,8 @@ class Credentials:
     def caller(self, request: HttpRequest) -> Caller:
         """Who signed the request. Raises AwsError for no signature, a wrong one, unknown or expired keys."""
         claimed = signature.scope(request)
+        if claimed is None and ".s3." in f".{request.host}":
+            raise AwsError("AccessDenied", "Access Denied", 403)
         if claimed is None:
             raise AwsError("MissingAuthenticationToken", "Missing Authentication Token", 403)
         keys, who = (

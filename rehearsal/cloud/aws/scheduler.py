@@ -117,6 +117,11 @@ def _when(params: Json) -> float | None:
     raise AwsError("ValidationException", f"Invalid Schedule Expression {text}.")
 
 
+def fires_at(schedule: Json) -> float | None:
+    """When it fires, epoch seconds; None for a recurring or disabled one."""
+    return _when(schedule) if schedule["State"] == "ENABLED" else None
+
+
 def _role(state: State, arn: str) -> Any:
     """The role, if Scheduler may assume it by now."""
     role = next((r for r in state.roles.view.roles.values() if r.arn == arn), None)

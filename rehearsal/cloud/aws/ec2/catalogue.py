@@ -7,6 +7,7 @@ from typing import Any
 
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+from moto.utilities.utils import load_resource
 
 from rehearsal.cloud.aws.call import Call, Json, Result
 from rehearsal.cloud.aws.inventory import Image
@@ -63,11 +64,18 @@ def add_images(state: State) -> None:
                 backend.amis[image.id] = PublicImage(backend, image)
 
 
+_KEPT: set[str] = set()
+
+
 def keep_region(region: str) -> None:
-    """Let go of other regions' lists, which moto reads as a whole: about 100 MB."""
-    for table in INSTANCE_TYPE_OFFERINGS.values():
-        for other in [name for name in table if name != region]:
+    """Let go of the lists of regions that no cloud here is in, which moto reads as a whole: about 100 MB."""
+    _KEPT.add(region)
+    for kind, table in INSTANCE_TYPE_OFFERINGS.items():
+        for other in set(table) - _KEPT:
             del table[other]
+        if region not in table:
+            rows = load_resource(f"ec2/resources/instance_type_offerings/{kind}/{region}.json")
+            table[region] = [{**row, "LocationType": kind} for row in rows]
 
 
 def instance_type(name: str) -> Json | None:
