@@ -12,6 +12,7 @@ import pytest
 from botocore.config import Config
 
 from rehearsal.cloud.aws import OPERATOR, LocalAwsCloud, Pace
+from rehearsal.cloud.aws.front import SERVICES
 from rehearsal.contracts import Completed, Ec2Guest, HostInventory, MachineSpec
 
 IMAGE = "ami-07a66fa2acbcfea88"
@@ -92,6 +93,8 @@ class World:
     def __getattr__(self, name: str) -> Any:
         """The operator's client of a service: `world.ec2`."""
         service = name.replace("_", "-")
+        if service not in SERVICES.values():
+            raise AttributeError(name)
         if service not in self._clients:
             self._clients[service] = self.client(service, OPERATOR.key_id, OPERATOR.secret)
         return self._clients[service]

@@ -21,6 +21,14 @@ class NotModelled(AwsError):
         super().__init__("NotImplemented", f"the local cloud does not have {what}", 501)
 
 
+class MotoFailed(AwsError):
+    """moto broke on a request; `trace` says where. A fault of the local cloud, whoever wrote the line."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__("InternalFailure", "The local cloud failed.", 500)
+        self.trace = f"moto failed: {trace}"
+
+
 def written(error: AwsError, protocol: str, request_id: str) -> tuple[dict[str, str], bytes]:
     """Headers and body of an error in a protocol (`ec2 query json rest-json rest-xml`)."""
     if protocol in ("json", "rest-json"):

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from rehearsal.cloud.aws import authorise, wire
 from rehearsal.cloud.aws.backing import USED
 from rehearsal.cloud.aws.call import Call, Caller, FromMoto, Json, Result
-from rehearsal.cloud.aws.errors import AwsError, NotModelled, written
+from rehearsal.cloud.aws.errors import AwsError, MotoFailed, NotModelled, written
 from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
 from rehearsal.cloud.aws.redaction import redacted
 from rehearsal.cloud.aws.signature import scope
@@ -67,6 +67,8 @@ class Front:
         try:
             answer = self._answer(request, trace, request_id)
         except AwsError as refused:
+            if isinstance(refused, MotoFailed):
+                trace.own_errors = (*trace.own_errors, refused.trace)
             trace.answer = {"Error": {"Code": refused.code, "Message": refused.message}}
             headers, body = written(refused, trace.protocol, request_id)
             answer = HttpAnswer(refused.status, headers, b"" if request.method == "HEAD" else body)
@@ -171,6 +173,8 @@ def through_moto(state: State, service: str, asked: wire.Asked, request: HttpReq
         answer = state.moto.ask(service, request)
     except NotImplementedError as missing:
         raise NotModelled(f"{service}.{asked.operation.name} ({missing})") from None
+    except Exception:
+        raise MotoFailed(traceback.format_exc()) from None
     parsed = wire.read(asked.operation, answer)
     if answer.status >= 300 and (error := parsed.get("Error")):
         raise AwsError(str(error.get("Code", "")), str(error.get("Message", "")), answer.status)

@@ -75,7 +75,7 @@ def describe(state: State, call: Call) -> Result:
     if wanted:
         found = [request for request in found if request["SpotInstanceRequestId"] in wanted]
     for condition in call.params.get("Filters") or []:
-        found = [request for request in found if _value(request, condition["Name"]) in condition["Values"]]
+        found = [request for request in found if _value(request, condition.get("Name", "")) in condition.get("Values", [])]
     return {"SpotInstanceRequests": found}
 
 
@@ -109,7 +109,7 @@ def cancel(state: State, call: Call) -> Result:
 
 def history(state: State, call: Call) -> Result:
     """DescribeSpotPriceHistory: one price a type and zone, as of an hour ago; none where the price is not known."""
-    conditions = {c["Name"]: c["Values"] for c in call.params.get("Filters") or []}
+    conditions = {c.get("Name", ""): c.get("Values", []) for c in call.params.get("Filters") or []}
     types = call.params.get("InstanceTypes") or conditions.get("instance-type") or sorted(state.inventory.spot_prices)
     zone = call.params.get("AvailabilityZone")
     wanted = [zone] if zone else conditions.get("availability-zone")

@@ -23,7 +23,7 @@ def targets(state: State, targets: Sequence[Mapping[str, Any]], ids: Sequence[st
         return list(ids)
     found = {i.id: bodies.tags(i) for i in bodies.every(state) if i.state == "running"}
     for target in targets:
-        name, values = target["Key"], target.get("Values") or []
+        name, values = target.get("Key", ""), target.get("Values") or []
         if name == "InstanceIds":
             found = {i: t for i, t in found.items() if i in values or "*" in values}
         elif name.startswith("tag:"):
