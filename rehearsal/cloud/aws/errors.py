@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from xml.sax.saxutils import escape
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no XML document can hold."""
 
 
 class AwsError(Exception):
@@ -35,6 +39,7 @@ def written(error: AwsError, protocol: str, request_id: str) -> tuple[dict[str, 
         body = json.dumps({"__type": error.code, "message": error.message, "Message": error.message})
         kind = "application/json" if protocol == "rest-json" else "application/x-amz-json-1.1"
         return {"Content-Type": kind, "x-amzn-ErrorType": error.code}, body.encode()
+    error = AwsError(error.code, NOT_XML.sub("?", error.message), error.status)
     fields = f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
     head = '<?xml version="1.0" encoding="UTF-8"?>'
     if protocol == "ec2":

@@ -171,11 +171,11 @@ def through_moto(state: State, service: str, asked: wire.Asked, request: HttpReq
         raise NotModelled(f"{service}.{asked.operation.name}")
     try:
         answer = state.moto.ask(service, request)
+        parsed = wire.read(asked.operation, answer)
     except NotImplementedError as missing:
         raise NotModelled(f"{service}.{asked.operation.name} ({missing})") from None
     except Exception:
         raise MotoFailed(traceback.format_exc()) from None
-    parsed = wire.read(asked.operation, answer)
     if answer.status >= 300 and (error := parsed.get("Error")):
         raise AwsError(str(error.get("Code", "")), str(error.get("Message", "")), answer.status)
     parsed.pop("ResponseMetadata", None)
