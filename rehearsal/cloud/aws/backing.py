@@ -52,7 +52,7 @@ def _follow_the_clock() -> None:
     setattr(moto.secretsmanager.models, "time", _Time)  # noqa: B010 - a module's name, not an attribute of ours
     for name, module in list(sys.modules.items()):
         if name.startswith("moto.") and getattr(module, "utcnow", None) is _real_utcnow:
-            module.utcnow = _utcnow
+            module.utcnow = _utcnow  # type: ignore[attr-defined]
 
 
 def _backends(service: str) -> Any:
