@@ -73,4 +73,4 @@ def _reader(project: Project, stack: str) -> str:
         ref = reference(project, stack)
     except FlexserveError:
         return ""
-    return str(ref.outputs.get("identity") or ref.outputs.get("service_account") or "") if ref else ""
+    return str(ref.outputs.get("service_account") or "") if ref else ""

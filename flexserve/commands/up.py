@@ -41,7 +41,7 @@ def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bo
     progress = show.Progress(output)
     served = up(
         parts(project, stack, output.say, variables),
-        Wanted(plan.deployment.target.provisioning, seconds, wait),
+        Wanted(plan.deployment.target.ways, seconds, wait),
         consent=consent,
         report=progress,
         say=output.say,

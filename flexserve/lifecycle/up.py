@@ -17,9 +17,9 @@ from verdict.errors import FlexserveError, Interrupted, LeftBehind
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the plan promised, to be read back: how the machine is provisioned (in the catalog's words)."""
+    """What the plan promised, to be read back: how the machine may be provisioned (in the catalog's words)."""
 
-    provisioning: str
+    ways: tuple[str, ...]
     timeout_s: float
     wait: bool = True
 
@@ -148,23 +148,24 @@ def _read_back(
     live = parts.live(ref)
     seen = look(live, ref)
     if seen.machine is not None:
-        check_provisioning(parts.stack, seen.machine, wanted.provisioning, say)
+        check_provisioning(parts.stack, seen.machine, wanted.ways, say)
     if not wanted.wait:
         return Served(describe(parts.stack, seen), changes, None, already)
     status, answer = until_serving(parts, live, ref, timeout_s=wanted.timeout_s, report=report)
     return Served(status, changes, answer, already)
 
 
-def check_provisioning(stack: str, machine: Machine, wanted: str, say: Callable[[str], None]) -> None:
+def check_provisioning(stack: str, machine: Machine, ways: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Fail loudly when the cloud gave another kind of machine than the plan's price is for.
 
     An older provider drops FLEX_START in silence, and the machine bills at the standard rate without an end
     (terraform-provider-google issue 24172).
     """
+    wanted = " or ".join(ways)
     if not machine.provisioning:
         say(f"warning: the cloud does not say how {machine.name} was provisioned; {wanted} was asked for")
         return
-    if machine.provisioning.lower().replace("-", "_") != wanted:
+    if machine.provisioning.lower().replace("-", "_") not in ways:
         raise WrongMachine(
             f"{machine.name} is {machine.provisioning}, not {wanted}: it bills at another price than planned, maybe without an end",
             why="the provider that made it does not know this kind of provisioning",

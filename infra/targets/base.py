@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from infra.shape import Settings
+
+
+class _Provisioned(Protocol):
+    @property
+    def provisioning(self) -> str:
+        """How machines are asked for."""
 
 
 class TargetSettings(Settings):
@@ -16,6 +22,11 @@ class TargetSettings(Settings):
     """Parts of the stack file (`image`, `access`) that this kind of target has not, and why not."""
     server_host: ClassVar[str | None] = None
     """The address that the server listens on, where the tunnel ends on the machine itself."""
+
+    @property
+    def ways(self: _Provisioned) -> tuple[str, ...]:
+        """How a machine of this stack may have been asked for, in the catalog's words."""
+        return (self.provisioning,)
 
     def zone(self, place: str) -> str:
         """The zone of a place."""

@@ -26,6 +26,10 @@ class TargetConfig(Protocol):
         """How machines are asked for, in the catalog's words."""
 
     @property
+    def ways(self) -> tuple[str, ...]:
+        """How a machine of this stack may have been asked for: one way, or several where a place may be of another."""
+
+    @property
     def kind(self) -> str:
         """The folder's name."""
 

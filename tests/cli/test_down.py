@@ -135,7 +135,7 @@ def test_the_id_outlives_an_empty_state(tmp_path):
     world.live.things, world.live.undeletable = [VM], {"fs-1"}
     assert run(world).left_behind == (VM,) and world.ref is None
     with pytest.raises(LeftBehind, match="an earlier down of s left 1 things behind"):
-        up(world.parts(), Wanted("flex_start", 1), consent=print, report=print, say=print)
+        up(world.parts(), Wanted(("flex_start",), 1), consent=print, report=print, say=print)
     world.live.undeletable = set()
     assert run(world).left_behind == () and world.live.deleted == ["fs-1"]
     assert world.note.held is None

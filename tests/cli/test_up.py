@@ -22,7 +22,7 @@ def run(
 ) -> tuple[Served, list[Status], list[str]]:
     seen: list[Status] = []
     said: list[str] = []
-    served = up(world.parts(), Wanted("flex_start", timeout_s, wait), consent=consent, report=seen.append, say=said.append)
+    served = up(world.parts(), Wanted(("flex_start",), timeout_s, wait), consent=consent, report=seen.append, say=said.append)
     return served, seen, said
 
 

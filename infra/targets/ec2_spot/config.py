@@ -99,6 +99,11 @@ class Config(TargetSettings):
         return "on_demand" if self.on_demand == "only" else "spot"
 
     @property
+    def ways(self) -> tuple[str, ...]:
+        """Spot, the usual price, or both."""
+        return {"never": ("spot",), "fall_back": ("spot", "on_demand"), "only": ("on_demand",)}[self.on_demand]
+
+    @property
     def places(self) -> tuple[str, ...]:
         """`ZONE`, `ZONE/TYPE` for the further types, and the same with `/on-demand`: all zones before the next type."""
         types = (self.machine_type, *(t for t in self.larger if t != self.machine_type))

@@ -85,14 +85,13 @@ def wanted(deployment: Deployment, place: str) -> dict[str, Wanted]:
     c = cast("Config", deployment.target)
     chosen = place or c.places[0]
     sizes = (c.machine_type, *c.larger)
-    ways = {"never": ("spot",), "fall_back": ("spot", "on_demand"), "only": ("on_demand",)}[c.on_demand]
     network = OWN if c.network == "own" else f"{c.network.vpc} {sorted(c.network.subnets.items())}"
     price = "none" if c.max_price_per_hour is None else f"{c.max_price_per_hour:g}"
     return {
         "target.region": _fixed(c.region),
         "target.zones": _one_of(", ".join(c.zones), c.zone(chosen), c.zones, place, OnChange.IGNORE),
         "target.machine_type": _one_of(", ".join(sizes), c.size(chosen), sizes, place, OnChange.REFUSE),
-        "target.on_demand": _one_of(c.on_demand, c.given(chosen), ways, place, OnChange.IGNORE),
+        "target.on_demand": _one_of(c.on_demand, c.given(chosen), c.ways, place, OnChange.IGNORE),
         "target.max_price_per_hour": Wanted(price, price, OnChange.IGNORE),
         "target.host_image": Wanted(c.host_image, None, OnChange.IGNORE),
         "target.disk_gb": Wanted(str(c.disk_gb), str(c.disk_gb), OnChange.IGNORE),
@@ -234,7 +233,7 @@ def outputs(plan: Plan, kept: Kept, boot: Rendered) -> Args:
         "machine_type": c.machine_type,
         "host_image": kept.value("target.host_image"),
         "bucket": plan.boot.ec2.bucket,
-        "identity": names.base if c.instance_profile == OWN else "",
+        "service_account": names.base if c.instance_profile == OWN else "",
         "build": plan.boot.ec2.build_key,
         "model": f"{d.model.name}@{plan.boot.model_revision}",
         "window_s": d.common.window,
