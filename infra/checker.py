@@ -17,6 +17,7 @@ from infra.wording import nearest, short
 S = TypeVar("S", bound=Settings)
 Path = tuple[str, ...]
 _WRONG: Any = object()
+_FAR = 2.0**63  # a float that large is a slip of the pen
 _WHOLE = re.compile(r"\s*[+-]?\d+(\.0+)?\s*", re.ASCII)
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
 
@@ -194,7 +195,7 @@ def _text(value: Any) -> Any:
 def _whole(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and -_FAR < value < _FAR:
         return int(value)
     if isinstance(value, str) and len(value) < 100 and _WHOLE.fullmatch(value):
         return int(value.partition(".")[0])
