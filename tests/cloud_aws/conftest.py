@@ -25,7 +25,7 @@ ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout
 def prices(kind: str, attributes: Any) -> float | None:
     """An hour of an instance, a GB of a volume; the rest is not known."""
     if kind == "instance":
-        return {"spot": 0.15, "on-demand": 0.42}[attributes["provisioning_model"]]
+        return {"spot": 0.15, "on_demand": 0.42}[attributes["provisioning_model"]]
     return 0.0001 * attributes["size_gb"] if kind == "volume" else None
 
 

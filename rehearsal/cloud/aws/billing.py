@@ -58,7 +58,7 @@ def census(state: State) -> Iterator[Bill]:
 def _instances(state: State) -> Iterator[Bill]:
     for instance in bodies.every(state):
         if instance.state == "running":
-            model = "spot" if instance.lifecycle == "spot" else "on-demand"
+            model = "spot" if instance.lifecycle == "spot" else "on_demand"
             attributes = {"machine_type": instance.instance_type, "provisioning_model": model}
             yield Bill("instance", instance.id, str(instance.availability_zone), attributes, bodies.tags(instance))
 

@@ -54,7 +54,7 @@ def opened(state: State, instance: Any, options: Mapping[str, Any], tags: list[d
 def _on_demand(state: State, instance: Any) -> float | None:
     """The highest price that is paid where none is named; None when it is not known."""
     zone = instance.availability_zone
-    attributes = {"machine_type": instance.instance_type, "provisioning_model": "on-demand", "where": zone, "region": state.region}
+    attributes = {"machine_type": instance.instance_type, "provisioning_model": "on_demand", "where": zone, "region": state.region}
     return state.price("instance", attributes)
 
 
