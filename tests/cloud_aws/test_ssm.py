@@ -83,6 +83,26 @@ def test_commands_run_in_the_machine(world: World) -> None:
     assert (slow["Status"], slow["StatusDetails"]) == ("TimedOut", "ExecutionTimedOut")
 
 
+def test_a_command_waits_for_a_machine_that_reboots(world: World) -> None:
+    vm = world.managed()
+    world.made[0].up.clear()
+    sent = world.ssm.send_command(InstanceIds=[vm], DocumentName="AWS-RunShellScript", Parameters={"commands": ["echo back"]})
+    command = sent["Command"]["CommandId"]
+    assert world.ssm.get_command_invocation(CommandId=command, InstanceId=vm)["Status"] == "Pending"
+    world.made[0].up.set()
+    until(lambda: world.ssm.get_command_invocation(CommandId=command, InstanceId=vm)["StandardOutputContent"] == "back\n")
+
+
+def test_a_command_that_waits_ends_with_its_machine(world: World) -> None:
+    vm = world.managed()
+    world.made[0].up.clear()
+    sent = world.ssm.send_command(InstanceIds=[vm], DocumentName="AWS-RunShellScript", Parameters={"commands": ["true"]})
+    world.ec2.terminate_instances(InstanceIds=[vm])
+    world.cloud.clock.advance(10)
+    found = world.ssm.get_command_invocation(CommandId=sent["Command"]["CommandId"], InstanceId=vm)
+    assert (found["Status"], found["StatusDetails"]) == ("Failed", "Undeliverable")
+
+
 def test_output_is_cut_at_24000_characters(world: World) -> None:
     vm = world.managed()
     done = send(world, vm, "head -c 30000 /dev/zero | tr '\\0' x")

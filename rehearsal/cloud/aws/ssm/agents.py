@@ -83,7 +83,7 @@ class _Agent:
         self._came_online()
         while (job := self.jobs.get()) is not None and not self._over.is_set():
             machine = self._state.fleet.machine(self._id)
-            if machine is None:
+            if machine is None or not self._answers():  # what was sent waits for a machine that reboots
                 return
             try:
                 job(machine)
