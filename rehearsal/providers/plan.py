@@ -29,10 +29,23 @@ def planned(prop: Prop, old: Any, wanted: Any, new: bool = False) -> Any:
         inside_new = new or not isinstance(old, Mapping)
         return {key: planned(sub, before.get(key), wanted.get(key), inside_new) for key, sub in prop.fields.items()}
     if prop.kind is Kind.BLOCKS and isinstance(wanted, list):
-        before_all = old if isinstance(old, list) else []
         element = Prop(Kind.BLOCK, fields=prop.fields)
+        before_all = old if isinstance(old, list) else []
+        if prop.unordered and _same_members(element, before_all, wanted):
+            return old
         return [planned(element, at(before_all, index), item, new or index >= len(before_all)) for index, item in enumerate(wanted)]
     return old if old is not None and means_the_same(prop, old, wanted) else wanted
+
+
+def _same_members(element: Prop, old: list[Any], wanted: list[Any]) -> bool:
+    """Whether every wanted block is one of the old ones, whatever the order."""
+    left = list(old)
+    for item in wanted:
+        match = next((index for index, before in enumerate(left) if planned(element, before, item) == before), None)
+        if match is None:
+            return False
+        del left[match]
+    return not left
 
 
 def known(value: Any) -> Any:

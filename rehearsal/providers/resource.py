@@ -18,6 +18,18 @@ class ProviderError(Exception):
     """A call that failed, in the official provider's words."""
 
 
+class Incomplete(ProviderError):
+    """A create that failed after the thing was there. The engine keeps it, marked as not initialised.
+
+    `told` is what is known of it so far, by property name; the rest is taken from the plan.
+    """
+
+    def __init__(self, identifier: str, told: Values, why: str) -> None:
+        self.identifier = identifier
+        self.told = told
+        super().__init__(why)
+
+
 @dataclass(frozen=True)
 class Call(Generic[Api]):
     """What a resource's function works with: the cloud, and how long it may take (seconds on the given clock)."""
@@ -48,7 +60,8 @@ class Resource(Generic[Api]):
     """A resource type: its properties as a table, and the functions that make, read, change and delete it.
 
     `create` and `read` return what the cloud tells (by property name); what they leave out is kept from the plan or
-    the state before. `read` returns None for a thing that is gone. `customize` adjusts a plan, `extra` the changes.
+    the state before. `read` returns None for a thing that is gone. `check` adjusts inputs before they are checked,
+    `customize` a plan, `extra` the changes.
     """
 
     token: str
@@ -61,8 +74,9 @@ class Resource(Generic[Api]):
     timeouts: Mapping[str, float] = field(default_factory=dict)  # seconds, by create, read, update, delete
     schema_version: int = 0
     import_state: Callable[[Call[Api], str], Values] | None = None  # what an id alone tells
+    check: Callable[[Api, Values], Values] | None = None
     customize: Callable[[Api, Mapping[str, Any] | None, Values], Values] | None = None
-    extra: Callable[[Mapping[str, Any], Mapping[str, Any], Changes], Changes] | None = None
+    extra: Callable[[Api, Mapping[str, Any], Mapping[str, Any], Changes], Changes] | None = None
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ class Prop:
     secret: bool = False
     autoname: bool = False
     whole: bool = False  # a set whose elements the cloud spells otherwise than the program: a change is of the whole set
+    unordered: bool = False  # blocks that are a set: another order is no change
     same: Callable[[Any, Any], bool] | None = None
     fields: Mapping[str, Prop] = field(default_factory=dict)
 
@@ -112,10 +113,11 @@ def terraform_order(values: Iterable[str]) -> list[str]:
     return sorted(values, key=lambda value: str(zlib.crc32(value.encode())))
 
 
-def with_defaults(fields: Fields, given: Mapping[str, Any], name: Callable[[], str] | None = None) -> Values:
+def with_defaults(fields: Fields, given: Mapping[str, Any], name: Callable[[str], str] | None = None) -> Values:
     """The inputs as Check returns them: nulls dropped, defaults filled in and listed.
 
-    `name` makes a name for a property that is named automatically; top level only.
+    `name` makes a name for a property that is named automatically; top level only, and not beside a prefix
+    (`namePrefix`) that the cloud or the provider makes one from.
     """
     filled: Values = {}
     defaulted: list[str] = []
@@ -123,7 +125,9 @@ def with_defaults(fields: Fields, given: Mapping[str, Any], name: Callable[[], s
         value = given.get(key)
         if value is None:
             if prop.autoname and name is not None:
-                value = name()
+                if given.get(f"{key}Prefix") is not None:
+                    continue
+                value = name(key)
             elif prop.default is not UNSET:
                 value = prop.default
             else:

@@ -18,7 +18,7 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provid
 from rehearsal.providers import diff as differ
 from rehearsal.providers import plan as planner
 from rehearsal.providers import schema
-from rehearsal.providers.resource import Api, Call, Change, Function, ProviderError, Resource
+from rehearsal.providers.resource import Api, Call, Change, Function, Incomplete, ProviderError, Resource
 from rehearsal.providers.values import Values, decode, encode, has_unknown
 from rehearsal.providers.wire import configuration, ignore, keeps_its_name, name_for, private_state, sealed, stored, top
 
@@ -85,8 +85,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource, news = self._resource(request.urn, context), decode(request.news)
         olds = decode(request.olds)
+        if resource.check is not None:
+            news = resource.check(self._ready(), news)
         failures = schema.unexpected(resource.fields, news)
-        inputs = schema.with_defaults(resource.fields, news, lambda: name_for(request, olds))
+        inputs = schema.with_defaults(resource.fields, news, lambda key: name_for(request, olds, key))
         return provider_pb2.CheckResponse(
             inputs=encode(sealed(resource, inputs)),
             failures=[provider_pb2.CheckFailure(property=path, reason=f"{path} {why}") for path, why in failures],
@@ -121,7 +123,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
             return provider_pb2.CreateResponse(properties=encode(sealed(resource, planned)))
         planned = planner.known(planned)
         call = self._call(resource, "create", request.timeout)
-        identifier, told = self._run(request.urn, context, lambda: resource.create(call, planned))
+        try:
+            identifier, told = self._run(request.urn, context, lambda: resource.create(call, planned))
+        except Incomplete as error:
+            self._log(request.urn, str(error))
+            there = schema.complete(resource.fields, error.told, planned)
+            kept = stored(resource, error.identifier, there, private_state(resource, "create", request.timeout))
+            self._partly(context, error.identifier, kept, request.properties, _one_error(error))
         state = schema.complete(resource.fields, told, planned)
         return provider_pb2.CreateResponse(
             id=identifier,
@@ -168,7 +176,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
             told = resource.update(call, request.id, change)
         except ProviderError as error:
             self._log(request.urn, str(error))
-            self._partly(context, request, f"updating {request.urn}: {_one_error(error)}")
+            reason = f"updating {request.urn}: {_one_error(error)}"
+            self._partly(context, request.id, request.olds, request.old_inputs, reason)
         now = schema.complete(resource.fields, told, planned)
         return provider_pb2.UpdateResponse(
             properties=stored(resource, request.id, now, private_state(resource, "update", request.timeout))
@@ -215,21 +224,21 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer, Generic[Api]):
 
     def _changes(self, resource: Resource[Api], state: Values, planned: Values, inputs: Values) -> differ.Changes:
         changes = differ.diff(resource.fields, state, planned, inputs)
-        return resource.extra(state, planned, changes) if resource.extra else changes
+        return resource.extra(self._ready(), state, planned, changes) if resource.extra else changes
 
     def _run(self, urn: str, context: grpc.ServicerContext, work: Callable[[], Any], prefix: str = "") -> Any:
         try:
             return work()
+        except Incomplete:
+            raise
         except ProviderError as error:
             self._log(urn, str(error))
             context.abort(grpc.StatusCode.UNKNOWN, prefix.format(urn=urn) + _one_error(error))
             raise _Failed from error
 
-    def _partly(self, context: grpc.ServicerContext, request: Any, reason: str) -> None:
-        """End an update that failed: the engine keeps the state before, marked as not brought up to date."""
-        detail = provider_pb2.ErrorResourceInitFailed(
-            id=request.id, properties=request.olds, reasons=[reason], inputs=request.old_inputs
-        )
+    def _partly(self, context: grpc.ServicerContext, identifier: str, properties: Any, inputs: Any, reason: str) -> None:
+        """End a create or update that failed halfway: the engine keeps this state, marked as not brought up to date."""
+        detail = provider_pb2.ErrorResourceInitFailed(id=identifier, properties=properties, reasons=[reason], inputs=inputs)
         status = status_pb2.Status(code=code_pb2.UNKNOWN, message="resource failed to initialize")
         status.details.add().Pack(detail)
         context.abort_with_status(rpc_status.to_status(status))

@@ -37,10 +37,10 @@ def _parsed(value: Any) -> Any:
     return value
 
 
-def name_for(request: Any, olds: Values) -> str:
+def name_for(request: Any, olds: Values, key: str = "name") -> str:
     """The name before, or a new one: the resource's own and seven random hexadecimal digits, the same for one seed."""
-    if olds.get("name"):
-        return str(olds["name"])
+    if olds.get(key):
+        return str(olds[key])
     if request.autonaming.proposed_name:
         return str(request.autonaming.proposed_name)
     digits = random.Random(request.randomSeed).getrandbits(28)

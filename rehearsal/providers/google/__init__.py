@@ -10,9 +10,9 @@ from rehearsal.providers.google.config import Config
 from rehearsal.providers.google.functions import FUNCTIONS
 from rehearsal.providers.google.http import Google
 from rehearsal.providers.google.resources import RESOURCES
-from rehearsal.providers.google.waits import Sleep
 from rehearsal.providers.server import serving
 from rehearsal.providers.servicer import Servicer
+from rehearsal.providers.waits import Sleep
 
 VERSION: Final = "10.2.0"
 """The release of pulumi-gcp whose behaviour it stands in for."""

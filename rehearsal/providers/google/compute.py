@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from rehearsal.providers.google.http import Google, GoogleError
 from rehearsal.providers.google.names import last
-from rehearsal.providers.google.waits import TimedOutWaiting, Waiter
 from rehearsal.providers.resource import Call, ProviderError
 from rehearsal.providers.values import Values
+from rehearsal.providers.waits import TimedOutWaiting, Waiter
 
 POLL: Final = 10.0  # seconds between two looks at an operation, after a first quick one
 

@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 import httpx
 
 from rehearsal.providers.google.config import Config
-from rehearsal.providers.google.waits import Sleep, retry_waits
+from rehearsal.providers.google.waits import retry_waits
 from rehearsal.providers.resource import ProviderError
 from rehearsal.providers.values import Values
+from rehearsal.providers.waits import Sleep
 
 _RETRIED: Final = frozenset({429, 500, 502, 503})
 _CLIENT_LIBRARY: Final = frozenset({"iam", "crm", "serviceusage"})  # these go through Google's own Go client

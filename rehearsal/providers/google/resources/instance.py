@@ -24,10 +24,10 @@ from rehearsal.providers.google.resources.instance_body import (
     told,
 )
 from rehearsal.providers.google.resources.instance_table import FIELDS
-from rehearsal.providers.google.waits import NeverSeen, TimedOutWaiting, Waiter
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
 from rehearsal.providers.schema import terraform_order
 from rehearsal.providers.values import Values
+from rehearsal.providers.waits import NeverSeen, TimedOutWaiting, Waiter
 
 UPDATE_TIMEOUT: Final = 1200.0  # seconds; the wait for RUNNING after a create uses it too
 _FINGERPRINT_TRIES: Final = 3
@@ -279,7 +279,7 @@ def _customize(api: Google, state: Mapping[str, Any] | None, planned: Values) ->
     return plan_labels(api, state, planned)
 
 
-def _extra(state: Mapping[str, Any], planned: Mapping[str, Any], changes: differ.Changes) -> differ.Changes:
+def _extra(api: Google, state: Mapping[str, Any], planned: Mapping[str, Any], changes: differ.Changes) -> differ.Changes:
     """Two changes that no single property accounts for.
 
     A startup script that moves into its own property replaces. And after a create that nothing has read back yet, a

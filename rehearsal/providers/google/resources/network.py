@@ -174,7 +174,7 @@ def _update_subnetwork(call: Call[Google], identifier: str, change: Change) -> V
     return _read_subnetwork(call, identifier, change.planned) or {}
 
 
-def _extra_subnetwork(state: Mapping[str, Any], planned: Mapping[str, Any], changes: differ.Changes) -> differ.Changes:
+def _extra_subnetwork(api: Google, state: Mapping[str, Any], planned: Mapping[str, Any], changes: differ.Changes) -> differ.Changes:
     """A range may grow in place; any other new range needs a new subnetwork."""
     if "ipCidrRange" not in changes:
         return changes

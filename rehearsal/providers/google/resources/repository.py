@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from rehearsal.providers.google.http import Google, GoogleError
 from rehearsal.providers.google.labels import LABEL_MAPS, LABELS, plan_labels, told_labels
-from rehearsal.providers.google.waits import TimedOutWaiting, Waiter
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
 from rehearsal.providers.schema import Fields, Prop, block, blocks, flag, out, text, unsent
 from rehearsal.providers.values import Values
+from rehearsal.providers.waits import TimedOutWaiting, Waiter
 
 FIELDS: Final[Fields] = {
     "cleanupPolicies": unsent(blocks({"id": text(required=True), "action": text()})),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rehearsal.providers.google.http import Google, GoogleError
-from rehearsal.providers.google.waits import Waiter
 from rehearsal.providers.resource import Call, Change, ProviderError, Resource
 from rehearsal.providers.schema import Fields, flag, out, text, unsent
 from rehearsal.providers.values import Values
+from rehearsal.providers.waits import Waiter
 
 _SETTLING: Final = 10.0  # seconds of waiting after the account has been seen: IAM is consistent late
 _SEEN: Final = 3  # answers in a row that must show it
