@@ -85,3 +85,12 @@ class Function(Generic[Api]):
 
     token: str
     call: Callable[[Api, Mapping[str, Any]], Values]
+
+
+def at_import(**values: Any) -> Callable[[Call[Any], str], Values]:
+    """The state before the first read of something found: the provider's own switches, which no cloud tells."""
+
+    def state(call: Call[Any], identifier: str) -> Values:
+        return dict(values)
+
+    return state

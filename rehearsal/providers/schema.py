@@ -49,6 +49,7 @@ class Prop:
     replace: bool = False
     secret: bool = False
     autoname: bool = False
+    lower: bool = False  # a name that is drawn for it has small letters only
     whole: bool = False  # a set whose elements the cloud spells otherwise than the program: a change is of the whole set
     unordered: bool = False  # blocks that are a set: another order is no change
     same: Callable[[Any, Any], bool] | None = None
@@ -127,7 +128,7 @@ def with_defaults(fields: Fields, given: Mapping[str, Any], name: Callable[[str]
             if prop.autoname and name is not None:
                 if given.get(f"{key}Prefix") is not None:
                     continue
-                value = name(key)
+                value = name(key).lower() if prop.lower else name(key)
             elif prop.default is not UNSET:
                 value = prop.default
             else:

@@ -23,7 +23,7 @@ LIMIT_S = 300
 class Engine:
     """Pulumi on a file backend below `folder`, with the provider attached at `port`."""
 
-    def __init__(self, folder: Path, program: Path, port: int) -> None:
+    def __init__(self, folder: Path, program: Path, port: int, provider: str = "gcp") -> None:
         self._folder = folder
         (folder / "state").mkdir(parents=True)
         (folder / "Pulumi.yaml").write_text(f"name: {PROJECT}\nruntime: python\n", encoding="utf-8")
@@ -33,7 +33,7 @@ class Engine:
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_CONFIG_PASSPHRASE": "recorded",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DEBUG_PROVIDERS": f"gcp:{port}",
+            "PULUMI_DEBUG_PROVIDERS": f"{provider}:{port}",
             # The language host finds its interpreter on PATH.
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         }
@@ -48,9 +48,13 @@ class Engine:
 
     def run(self, stack: str, command: str) -> Run:
         """One command (`up --refresh`), read into what it said."""
-        verb, *more = command.split()
-        done = self._pulumi(verb, *more, *FLAGS[verb], "--suppress-progress", "-s", stack)
+        done = self.command(stack, command)
         return parse(command, done.stdout, done.returncode)
+
+    def command(self, stack: str, command: str) -> subprocess.CompletedProcess[str]:
+        """One command, as it ended."""
+        verb, *more = command.split()
+        return self._pulumi(verb, *more, *FLAGS[verb], "--suppress-progress", "-s", stack)
 
     def resources(self, stack: str) -> list[dict[str, Any]]:
         """The stack's resources as the state file holds them."""

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tools.docs import (
+    aws_provider,
     boot_phases,
     catalog,
     commands,
@@ -35,6 +36,7 @@ PAGES = {
     "tunnel-endings.md": tunnel.endings,
     "relay-faults.md": tunnel.relay_faults,
     "google-provider.md": google_provider.page,
+    "aws-provider.md": aws_provider.page,
     "../../flexserve/words.json": words.page,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"

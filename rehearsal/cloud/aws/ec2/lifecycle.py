@@ -201,7 +201,19 @@ def modify(state: State, call: Call) -> Result:
     stopped_only = call.params.get("UserData") or call.params.get("InstanceType")
     if (stopped_only or call.params.get("Attribute") in ("userData", "instanceType")) and instance.state != "stopped":
         raise AwsError("IncorrectInstanceState", f"The instance '{instance.id}' is not in the 'stopped' state.")
+    if behaviour := (call.params.get("InstanceInitiatedShutdownBehavior") or {}).get("Value"):
+        return _shuts_down_by(instance, behaviour)
+    if data := (call.params.get("UserData") or {}).get("Value"):
+        return call.moto({**call.params, "UserData": {"Value": base64.b64encode(data)}})  # moto decodes it twice
     return call.moto(None)
+
+
+def _shuts_down_by(instance: Any, behaviour: str) -> Result:
+    """Moto takes a request for this as one for no security groups."""
+    if behaviour not in ("stop", "terminate"):
+        raise AwsError("InvalidParameterValue", f"Value ({behaviour}) for parameter instanceInitiatedShutdownBehavior is invalid.")
+    instance.instance_initiated_shutdown_behavior = behaviour
+    return {}
 
 
 def console(state: State, call: Call) -> Result:
