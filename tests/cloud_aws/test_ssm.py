@@ -1,11 +1,12 @@
 """Systems Manager: parameters, commands, associations, sessions."""
 
+import socket
 from typing import Any
 
 import pytest
 
-from rehearsal.cloud.aws import LocalAwsCloud
-from tests.cloud_aws.conftest import IMAGE, PARAMETER, World, refused, until
+from rehearsal.cloud.aws import LocalAwsCloud, Pace
+from tests.cloud_aws.conftest import IMAGE, PARAMETER, FakeMachine, World, refused, until
 
 NEWER, X86, DRIVERLESS = "ami-0f5e1e5e000000002", "ami-0f5e1e5e000000003", "ami-0f5e1e5e000000004"
 
@@ -192,26 +193,62 @@ def test_targets_by_tag(world: World, tmp_path: Any) -> None:
     assert log.read_text() == "abc\n"
 
 
+PORTS = {"portNumber": ["8000"], "localPortNumber": ["0"]}
+
+
 def test_a_session_goes_to_whoever_serves_it(world: World) -> None:
     vm, asked = world.managed(), []
 
-    def channel(instance_id: str, document: str, parameters: dict[str, Any]) -> tuple[str, str, str]:
-        asked.append((instance_id, document, parameters))
-        return "operator-0123456789abcdef0", "ws://127.0.0.1:9/v1", "secret-token"
+    def service(operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        asked.append((operation, parameters))
+        if operation == "TerminateSession":
+            return {"SessionId": parameters["SessionId"]}
+        return {"SessionId": "operator-0123456789abcdef0", "StreamUrl": "ws://127.0.0.1:9/v1", "TokenValue": f"secret-{len(asked)}"}
 
-    ports = {"portNumber": ["8000"], "localPortNumber": ["0"]}
+    port = {"DocumentName": "AWS-StartPortForwardingSession", "Parameters": PORTS}
     with refused("NotImplemented"):
-        world.ssm.start_session(Target=vm, DocumentName="AWS-StartPortForwardingSession", Parameters=ports)
-    world.cloud.state.start_session = channel
+        world.ssm.start_session(Target=vm, **port)
+    world.cloud.serve_sessions(service)
     with refused("TargetNotConnected"):
         world.ssm.start_session(Target="i-0123456789abcdef0")
-    session = world.ssm.start_session(Target=vm, DocumentName="AWS-StartPortForwardingSession", Parameters=ports)
-    assert (session["StreamUrl"], session["TokenValue"]) == ("ws://127.0.0.1:9/v1", "secret-token")
-    assert asked == [(vm, "AWS-StartPortForwardingSession", ports)]
+    session = world.ssm.start_session(Target=vm, **port)
+    assert (session["StreamUrl"], session["TokenValue"]) == ("ws://127.0.0.1:9/v1", "secret-1")
     assert len(world.ssm.describe_sessions(State="Active")["Sessions"]) == 1
-    world.ssm.terminate_session(SessionId=session["SessionId"])
+    assert world.ssm.resume_session(SessionId=session["SessionId"])["TokenValue"] == "secret-2"
+    for _ in range(2):
+        world.ssm.terminate_session(SessionId=session["SessionId"])
+    assert [operation for operation, _ in asked] == ["StartSession", "ResumeSession", "TerminateSession"]
     assert world.ssm.describe_sessions(State="Active")["Sessions"] == []
-    assert "secret-token" not in str(world.cloud.requests())
+    with refused("DoesNotExistException"):
+        world.ssm.resume_session(SessionId="operator-none")
+    assert "secret-1" not in str(world.cloud.requests())
+
+
+def test_a_session_over_the_services_own_data_channel(world: World) -> None:
+    from rehearsal.ssm import Service
+
+    vm = world.managed()
+    with Service(lambda target, port: socket.create_connection((target, port))) as service:
+        world.cloud.serve_sessions(lambda operation, parameters: service.call(operation, parameters, True))
+        session = world.ssm.start_session(Target=vm, DocumentName="AWS-StartPortForwardingSession", Parameters=PORTS)
+        assert session["StreamUrl"].startswith("ws://127.0.0.1:") and session["SessionId"] in service.sessions
+        with refused("InvalidDocument"):  # what the service refuses is refused in its words
+            world.ssm.start_session(Target=vm)
+        world.ssm.terminate_session(SessionId=session["SessionId"])
+        assert service.live == []
+
+
+def test_a_session_that_is_only_started() -> None:
+    def start(target: str, document: str, parameters: dict[str, Any]) -> tuple[str, str, str]:
+        return "operator-1", f"ws://127.0.0.1:9/{target}/{document}/{parameters['portNumber'][0]}", "secret"
+
+    with LocalAwsCloud(FakeMachine, pace=Pace(iam=0), start_session=start) as cloud:
+        world = World(cloud, [])
+        vm = world.managed()
+        session = world.ssm.start_session(Target=vm, DocumentName="AWS-StartPortForwardingSession", Parameters=PORTS)
+        assert session["StreamUrl"].endswith(f"/{vm}/AWS-StartPortForwardingSession/8000")
+        assert world.ssm.resume_session(SessionId="operator-1")["TokenValue"] == "secret"
+        assert world.ssm.terminate_session(SessionId="operator-1")["SessionId"] == "operator-1"
 
 
 def test_without_a_machine_there_is_no_agent() -> None:

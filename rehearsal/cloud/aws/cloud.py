@@ -18,9 +18,9 @@ from rehearsal.cloud.aws.http import HttpAnswer, request
 from rehearsal.cloud.aws.identity import OPERATOR
 from rehearsal.cloud.aws.pace import Pace
 from rehearsal.cloud.aws.server import HttpServer
-from rehearsal.cloud.aws.ssm import associations
+from rehearsal.cloud.aws.ssm import associations, managed
 from rehearsal.cloud.aws.ssm.agents import Agents
-from rehearsal.cloud.aws.state import StartSession, State
+from rehearsal.cloud.aws.state import SessionService, StartSession, State
 from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.ledger import BillLedger, Price, unknown_price
 from rehearsal.cloud.requests import RequestLog
@@ -58,7 +58,7 @@ class LocalAwsCloud:
         self.ledger = BillLedger(self.clock, price)
         self.log = RequestLog()
         self.state = State(account, region, self.clock, self.ledger, price, stock or inventory.load(), pace or Pace())
-        self.state.start_session = start_session
+        self.state.session_service = managed.starting(start_session) if start_session is not None else None
         self._front = Front(self.state, self.log, lambda: billing.settle(self.state))
         self.state.fleet = Fleet(self.state, machine_factory, self._front.answer)
         self.state.agents = Agents(self.state, self._online)
@@ -275,6 +275,11 @@ class LocalAwsCloud:
             guest.notice_at, guest.ends_at = now, now + notice_s
             lifecycle.marked(self.state, instance_id)
         self.clock.at(now + notice_s, lambda: lifecycle.take_away(self.state, instance_id))
+
+    def serve_sessions(self, service: SessionService) -> None:
+        """Who answers for sessions from now on: of `rehearsal.ssm.Service` its `call`, told that the signature was checked."""
+        with self.state.lock:
+            self.state.session_service = service
 
     def schedules(self) -> Mapping[str, float | None]:
         """The schedules that there are, and when each fires (epoch seconds; None: never, or again and again)."""

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from rehearsal.cloud.aws.ssm.agents import Agents
 
 StartSession = Callable[[str, str, Json], tuple[str, str, str]]
-"""Open a data channel: (instance id, document, parameters) -> (session id, stream URL, token)."""
+"""Opens a data channel: (instance id, document, parameters) -> (session id, stream URL, token)."""
+
+SessionService = Callable[[str, Json], Json]
+"""Answers StartSession, ResumeSession and TerminateSession: (operation, parameters) -> members of the output.
+
+Raises an exception whose text is the name of the service's error.
+"""
 
 
 class State:
@@ -60,7 +66,7 @@ class State:
         self.commands: dict[str, Json] = {}
         self.associations: dict[str, Json] = {}
         self.sessions: dict[str, Json] = {}
-        self.start_session: StartSession | None = None
+        self.session_service: SessionService | None = None
         self.problems: list[str] = []
         """What the local cloud itself did wrong outside of a request."""
 

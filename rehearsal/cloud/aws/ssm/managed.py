@@ -9,7 +9,7 @@ from rehearsal.cloud.aws.call import Call, Json, Result
 from rehearsal.cloud.aws.ec2 import bodies
 from rehearsal.cloud.aws.errors import AwsError, NotModelled
 from rehearsal.cloud.aws.inventory import Image
-from rehearsal.cloud.aws.state import State
+from rehearsal.cloud.aws.state import SessionService, StartSession, State
 
 PUBLIC = "/aws/service/"
 DOCUMENTS = (
@@ -79,39 +79,59 @@ def start_session(state: State, call: Call) -> Result:
         raise AwsError("InvalidDocument", f"Document with name {document} does not exist.")
     if target not in state.agents.online():
         raise AwsError("TargetNotConnected", f"{target} is not connected.")
-    if state.start_session is None:
-        raise NotModelled("a data channel for sessions, unless one is set")
-    session, url, token = state.start_session(target, document, params.get("Parameters") or {})
-    row = {"SessionId": session, "Target": target, "Status": "Connected", "StartDate": state.now(), "DocumentName": document}
-    state.sessions[session] = {
-        **row,
-        "Owner": call.caller.arn,
-        "_answer": {"SessionId": session, "StreamUrl": url, "TokenValue": token},
-    }
-    return dict(state.sessions[session]["_answer"])
+    answer = _served(state, call)
+    row = {"SessionId": answer["SessionId"], "Target": target, "Status": "Connected", "StartDate": state.now()}
+    state.sessions[answer["SessionId"]] = {**row, "DocumentName": document, "Owner": call.caller.arn}
+    return answer
 
 
 def resume_session(state: State, call: Call) -> Result:
-    """ResumeSession: the same stream again."""
-    found = state.sessions.get(call.params["SessionId"])
-    if found is None or found["Status"] != "Connected":
+    """ResumeSession: the stream again, as whoever serves it says."""
+    if call.params["SessionId"] not in state.sessions:
         raise AwsError("DoesNotExistException", f"Session {call.params['SessionId']} does not exist.")
-    return dict(found["_answer"])
+    return _served(state, call)
 
 
 def end_session(state: State, call: Call) -> Result:
     """TerminateSession: ended already is no error."""
     found = state.sessions.get(call.params["SessionId"])
-    if found is not None:
+    if found is not None and found["Status"] == "Connected":
         found.update(Status="Terminated", EndDate=state.now())
+        _served(state, call)
     return {"SessionId": call.params["SessionId"]}
+
+
+def _served(state: State, call: Call) -> Json:
+    if state.session_service is None:
+        raise NotModelled("a data channel for sessions, unless one is set")
+    try:
+        return dict(state.session_service(call.operation, call.params))
+    except Exception as refusal:  # its text is the error's name, by contract
+        name = str(refusal)
+        if not name.isidentifier():
+            raise
+        raise AwsError(name, "") from None
+
+
+def starting(start: StartSession) -> SessionService:
+    """A service for sessions that can only be started: a resumed one has the same stream and token again."""
+    kept: dict[str, Json] = {}
+
+    def service(operation: str, params: Json) -> Json:
+        if operation == "StartSession":
+            session, url, token = start(params["Target"], params.get("DocumentName", ""), params.get("Parameters") or {})
+            kept[session] = {"SessionId": session, "StreamUrl": url, "TokenValue": token}
+            return kept[session]
+        return kept[params["SessionId"]] if operation == "ResumeSession" else {"SessionId": params["SessionId"]}
+
+    return service
 
 
 def sessions(state: State, call: Call) -> Result:
     """DescribeSessions, active ones or the history."""
     active = call.params["State"] == "Active"
     found = [s for s in state.sessions.values() if (s["Status"] == "Connected") == active]
-    return {"Sessions": [{k: v for k, v in s.items() if k != "_answer"} for s in found]}
+    return {"Sessions": found}
 
 
 def public(state: State, name: str) -> Image | None:
