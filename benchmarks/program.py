@@ -32,7 +32,7 @@ config["flexserve:target"]["project"] = "acme-1"
 config["flexserve:access"]["members"] = ["user:ops@acme.test"]
 config["flexserve:image"]["name"] += "@sha256:" + "a" * 64
 config["flexserve:model"]["revision"] = "b" * 40
-config["flexserve:target"]["host_image"] = "projects/x/global/images/y"
+config["flexserve:target"]["host_image"] = "projects/acme-1/global/images/y"
 
 class Mocks(pulumi.runtime.Mocks):
     def new_resource(self, args):

@@ -128,7 +128,10 @@ HEAVY = ("pulumi", "pydantic", "httpx", "jinja2", "yaml", "rich", "google", "bot
         ((), HEAVY),
         (("--help",), HEAVY),
         (("up", "--help"), HEAVY),
-        (("plan", "-s", "tpu-v6e"), ("pulumi", "httpx", "google", "boto3", "grpc", "rich", "jinja2", "asyncio")),
+        (
+            ("plan", "-s", "tpu-v6e"),
+            ("pulumi", "pydantic", "httpx", "google", "boto3", "grpc", "rich", "jinja2", "asyncio", "requests"),
+        ),
     ],
 )
 def test_nothing_heavy_is_imported(words, absent, root):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ConfigDict, create_model, model_validator
 
@@ -143,12 +143,14 @@ def same(first: Any, second: Any) -> bool:
 
 
 @pytest.mark.parametrize("key", [*fields(Everything), "no_such_key"])
+@settings(deadline=None)  # the first look at a declaration reads its types
 @given(value=VALUES)
 def test_any_value_of_any_form_is_judged_as_pydantic_judges_it(key, value):
     if not (key == "length" and not hasattr(value, "__len__")):  # len raises TypeError, which is no finding
         assert same(ours(Everything, {key: value}), theirs(MODEL, {key: value}))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*fields(Everything), "no"]), VALUES).filter(lambda v: "length" not in v))
 def test_keys_together_are_judged_as_pydantic_judges_them(values):
     assert same(ours(Everything, values), theirs(MODEL, values))
