@@ -187,8 +187,8 @@ def check_extra_args(extra: Iterable[str]) -> None:
 
 
 def _build(boot: BootSpec) -> dict[str, object] | None:
-    """Which build serves, where no image does."""
-    return {"key": boot.ec2.build_key, "may_build": boot.ec2.may_build} if boot.ec2 else None
+    """Which build serves, where no image does: the name under which it must be kept."""
+    return {"key": boot.ec2.build_key} if boot.ec2 else None
 
 
 def is_commit(revision: str) -> bool:

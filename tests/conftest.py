@@ -37,6 +37,6 @@ def g5g_spot() -> Callable[..., Deployment]:
     text = (ROOT / "stacks" / "Pulumi.g5g-spot.yaml").read_text(encoding="utf-8")
 
     def make(*sets: str) -> Deployment:
-        return from_stack_text("g5g-spot", text, (f"target.build.commit={COMMIT}", *sets))
+        return from_stack_text("g5g-spot", text, (f"target.build.commit={COMMIT}", "target.bucket=own", *sets))
 
     return make

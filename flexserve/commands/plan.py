@@ -80,12 +80,12 @@ def price_table(plan: Plan) -> str:
 
 
 def _server(plan: Plan) -> tuple[str, str]:
-    """What serves: an image, or a build that is kept or made."""
+    """What serves: an image, or a build that is kept."""
     if plan.deployment.image is not None:
         return "image", plan.deployment.image.name + ("" if plan.boot.image_digest else " (digest unresolved until up)")
     build = plan.as_dict()["build"]
     assert isinstance(build, dict)
-    return "build", f"{build['key']}, {'made on the machine where it is not kept' if build['may_build'] else 'must be kept'}"
+    return "build", f"{build['key']} (must be kept in the bucket)"
 
 
 def _count(value: int | None) -> str:

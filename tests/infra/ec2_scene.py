@@ -89,7 +89,7 @@ class Ec2Scene(Scene):
         self.role(
             self.name,
             "ec2.amazonaws.com",
-            rights.machine("us-east-1", self.name, self.ref.id, "hf-token", builds=False, own_bucket=True),
+            rights.machine("us-east-1", self.name, self.ref.id, "hf-token", own_bucket=True),
         )
         self.call("iam", "attach_role_policy", RoleName=self.name, PolicyArn=rights.SSM_POLICY)
         self.call("iam", "create_instance_profile", InstanceProfileName=self.name)

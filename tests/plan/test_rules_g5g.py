@@ -22,6 +22,7 @@ from verdict.errors import BadConfig, Refused
 JAKARTA = ["target.region=ap-southeast-3", "target.zones=[ap-southeast-3a]"]
 BROKEN = [
     ("placeholder", ["target.build.commit=your-vllm-commit"], "stacks/Pulumi.g5g-spot.yaml"),
+    ("placeholder", ["target.bucket=your-builds-bucket"], "stacks/Pulumi.g5g-spot.yaml"),
     ("secret-value", ["secret.name=hf_abcdefghijkl"], "flexserve secret put"),
     ("unknown-machine-type", ["target.machine_type=g5g.small"], "g5g."),
     ("unknown-zone", ["target.zones=[us-east-1a, us-east-1e]"], "did you mean us-east-1"),
@@ -132,7 +133,7 @@ BAD = [
     ("target.network={vpc: vpc-12345678, subnets: {us-east-1a: subnet-12345678}}", "us-east-1b"),
     ("target.build.commit=main", "40 hexadecimal"),
     ("target.build.vllm=newest", "0.27.2rc0"),
-    ("target.build.where=nowhere", "where"),
+    ("target.build.where=machine", "no such key"),
     ("target.disk_iops=1000", "disk_iops"),
     ("target.disk_throughput=2000", "disk_throughput"),
     ("target.max_price_per_hour=0", "max_price_per_hour"),

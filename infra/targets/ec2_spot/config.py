@@ -39,13 +39,13 @@ class ExistingNetwork(Settings):
 
 
 class Build(Settings):
-    """Which vLLM serves. No published build has both aarch64 and this card, so it is built once and kept in the bucket."""
+    """Which vLLM serves. No published build has both aarch64 and this card, so it is built once and kept in the bucket.
+
+    Nothing here makes it: it is made by hand, as docs/operator/g5g-spot.md says.
+    """
 
     vllm: _Release = Field("0.27.2rc0", description="Its release.")
-    commit: _Commit = Field(description="The release's full commit; what was built is held against it.")
-    where: Literal["kept", "machine"] = Field(
-        "kept", description="`kept`: it must be in the bucket; `machine`: made on the (paid) machine where it is not."
-    )
+    commit: _Commit = Field(description="The release's full commit; a part of the name under which the build is kept.")
 
 
 class Config(TargetSettings):

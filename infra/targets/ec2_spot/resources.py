@@ -75,7 +75,6 @@ def boot_spec(plan: Plan) -> BootSpec:
         deadline=plan.boot.ends_at,
         capability=plan.accelerator.capability,
         swap_gb=c.swap_gb(plan.machine.memory_gib),
-        may_build=c.build.where == "machine",
     )
     return replace(plan.boot, ec2=ec2, secret=SecretRef("aws-secrets-manager", c.region, secret.name) if secret else None)
 

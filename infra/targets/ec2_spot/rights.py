@@ -16,8 +16,8 @@ def trust(service: str) -> str:
     return _document({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
 
 
-def machine(region: str, bucket: str, id_: str, secret: str | None, *, builds: bool, own_bucket: bool) -> str:
-    """Read one secret (None: no secret), this deployment's objects and kept builds; write builds only where it may make them.
+def machine(region: str, bucket: str, id_: str, secret: str | None, *, own_bucket: bool) -> str:
+    """Read one secret (None: no secret), this deployment's objects and kept builds.
 
     In a bucket of our own the machine may also list keys: without that right S3 answers 403 for a key that is not there.
     """
@@ -27,8 +27,6 @@ def machine(region: str, bucket: str, id_: str, secret: str | None, *, builds: b
     ]
     if own_bucket:
         statements.append({"Effect": "Allow", "Action": "s3:ListBucket", "Resource": objects})
-    if builds:
-        statements.append({"Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{objects}/{BUILDS}*"})
     if secret is not None:
         arn = f"arn:aws:secretsmanager:{region}:*:secret:{secret}{SECRET_TAIL}"
         statements.append({"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": arn})

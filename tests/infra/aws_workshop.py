@@ -1,0 +1,92 @@
+"""The spot stack's program through the real engine, against the local AWS and the stand-in provider."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.kept import Kept, from_export
+from rehearsal.cloud.aws import LocalAwsCloud
+from rehearsal.project import change, private_copy
+from rehearsal.providers.aws import aws_provider
+from tests.conftest import COMMIT
+from tests.infra.nets import Names, serving
+from tests.infra.workshop import ROOT, Ended, Workshop
+
+STACK = "g5g-spot"
+FOREIGN = ("PULUMI_", "FLEXSERVE_", "GOOGLE_", "CLOUDSDK_", "AWS_", "HF_")
+
+
+@dataclass
+class AwsShop(Workshop):
+    """One private copy of the project and all that it talks to."""
+
+    cloud: LocalAwsCloud  # type: ignore[assignment]
+
+    def up(self, **environment: str) -> Ended:
+        """`pulumi up` without the preview that asks."""
+        return self.pulumi("up", "-s", STACK, "--yes", "--skip-preview", **environment)
+
+    def set(self, *settings: str) -> None:
+        """Edit the stack file."""
+        for setting in settings:
+            change(self.project, STACK, setting)
+
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs."""
+        document: dict[str, Any] = json.loads(self.pulumi("stack", "output", "--json", "-s", STACK).text)
+        return document
+
+    def export(self) -> dict[str, Any]:
+        """The whole state."""
+        document: dict[str, Any] = json.loads(self.pulumi("stack", "export", "-s", STACK).text)
+        return document
+
+    def kept(self) -> Kept:
+        """The kept state."""
+        kept = from_export(self.export())
+        assert kept is not None
+        return kept
+
+    def machines(self) -> list[str]:
+        """Ids of the instances that are not gone."""
+        return [id_ for id_, state in self.cloud.instances().items() if state not in ("terminated", "shutting-down")]
+
+    def left(self) -> list[str]:
+        """Kinds of what still bills, the operator's own secret aside."""
+        return sorted(item.kind for item in self.cloud.ledger.left() if item.kind != "secret")
+
+
+@contextmanager
+def aws_workshop(folder: Path, *sets: str) -> Iterator[AwsShop]:
+    """Everything started; a new stack in a new backend. Stopped and forgotten at the end."""
+    path = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    cloud = LocalAwsCloud()
+    with cloud, serving(Names()) as names, aws_provider(cloud.clock.sleep) as port:
+        project = private_copy(
+            ROOT, folder, STACK, cloud.stack_config(), (f"target.build.commit={COMMIT}", "target.bucket=own", *sets)
+        )
+        environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)},
+            **cloud.environment(),
+            "PATH": path,
+            "HOME": str(folder / "home"),
+            "PULUMI_HOME": str(folder / "pulumi"),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DEBUG_PROVIDERS": f"aws:{port}",
+            "HF_ENDPOINT": names.base,
+        }
+        for name in ("state", "home", "pulumi"):
+            (folder / name).mkdir()
+        shop = AwsShop(project, cloud, names, environment)
+        cloud.put_secret("hf-token", "hf_" + "sentinel" * 4)
+        ready = shop.pulumi("stack", "init", STACK)
+        assert ready.code == 0, ready.text
+        yield shop

@@ -1,0 +1,103 @@
+"""The spot stack through the real engine: one stack's life, in the order in which an operator would live it."""
+
+import json
+
+import pytest
+
+from infra.targets.ec2_spot.live import Live, Session
+from infra.targets.protocol import DeploymentRef
+from rehearsal.cloud.aws import troubles
+from tests.infra.aws_workshop import STACK, aws_workshop
+
+ZONES = "target.zones=[us-east-1a, us-east-1b]"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    with aws_workshop(tmp_path_factory.mktemp("shop"), ZONES) as running:
+        yield running
+        assert running.cloud.own_errors() == ()
+
+
+def test_a_stock_out_leaves_the_kept_state_and_no_machine(shop):
+    shop.cloud.arm(troubles.no_capacity("us-east-1a"))
+    assert shop.up().failed_with("InsufficientInstanceCapacity")
+    assert shop.machines() == [] and shop.kept().value("target.zones") == "us-east-1a"
+
+
+def test_the_second_try_in_another_zone_makes_one_machine(shop):
+    before = shop.kept()
+    assert shop.up(FLEXSERVE_PLACE="us-east-1b").succeeded()
+    (vm,) = shop.machines()
+    outputs = shop.outputs()
+    assert (outputs["zone"], outputs["id"], outputs["provisioning"]) == ("us-east-1b", before.id, "spot")
+    assert outputs["access"] == {"kind": "ssm", "region": "us-east-1", "instance_id": vm, "port": 8000}
+    assert shop.cloud.call("ec2", "DescribeSubnets", Filters=[{"Name": "tag:flexserve-id", "Values": [before.id]}])["Subnets"]
+    groups = shop.cloud.call("ec2", "DescribeSecurityGroups", Filters=[{"Name": "tag:flexserve-id", "Values": [before.id]}])
+    assert [group["IpPermissions"] for group in groups["SecurityGroups"]] == [[]]
+
+
+def test_a_plain_up_after_the_failover_changes_nothing(shop):
+    shop.cloud.disarm()
+    shop.cloud.publish_images()  # a newer host image comes out: the live one is kept
+    ended = shop.up()
+    assert ended.succeeded() and set(ended.changes()) == {"unchanged"}, ended.text
+
+
+def test_a_changed_flag_reaches_the_same_machine_and_what_would_replace_it_is_ignored_with_a_word(shop):
+    (before,) = shop.machines()
+    script = shop.outputs()["script_sha256"]
+    shop.set("serving.text_only=true", "window=6h", "target.zones=[us-east-1d]")
+    ended = shop.up()
+    assert ended.succeeded()
+    assert ended.changes()["updated"] == 2 and not any(word in ended.changes() for word in ("created", "replaced", "deleted"))
+    for word in ("flexserve:window stays 4h", "flexserve:target.zones stays us-east-1b"):
+        assert word in ended.text
+    outputs = shop.outputs()
+    assert shop.machines() == [before] and outputs["script_sha256"] != script
+    stored = shop.cloud.stored(outputs["bucket"])[f"{outputs['id']}/script"]
+    assert b'{"image":0,"audio":0}' in stored
+
+
+def test_what_a_live_machine_cannot_take_is_refused_before_anything_is_written(shop):
+    shop.set("target.machine_type=g5g.2xlarge")
+    ended = shop.up()
+    assert ended.failed_with(
+        "refused by rule live-machine-would-be-replaced", "target.machine_type is g5g.xlarge on the live machine"
+    )
+
+
+def test_with_consent_the_machine_is_replaced(shop):
+    (before,) = shop.machines()
+    assert shop.up(FLEXSERVE_REPLACE="1").succeeded()
+    (after,) = shop.machines()
+    assert after != before and shop.outputs()["machine_type"] == "g5g.2xlarge" and shop.outputs()["zone"] == "us-east-1d"
+
+
+def test_after_a_reclaim_up_makes_one_machine_again(shop):
+    (before,) = shop.machines()
+    shop.cloud.reclaim(before)
+    shop.cloud.clock.advance(200)
+    assert shop.machines() == []
+    assert shop.up().succeeded()
+    (after,) = shop.machines()
+    assert after != before and shop.outputs()["provisioning"] == "spot"
+
+
+def test_no_secret_value_is_in_the_state_or_in_a_request(shop):
+    text = json.dumps([shop.export(), [r for r in shop.cloud.requests() if "secretsmanager" not in str(r)]], default=str)
+    assert "hf_sentinel" not in text and "hf-token" in text
+
+
+def test_destroy_leaves_an_empty_bucket_and_the_sweep_takes_that(shop, monkeypatch):
+    ref = DeploymentRef(STACK, shop.kept().id)
+    assert shop.pulumi("destroy", "-s", STACK, "--yes", "--skip-preview").succeeded()
+    for name, value in shop.cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    live = Live(Session("us-east-1", sleep=shop.cloud.clock.sleep))
+    shop.cloud.clock.advance(60)
+    things = live.inventory(ref)
+    assert [(thing.kind, thing.kept) for thing in things] == [("bucket", "")]
+    for thing in things:
+        live.delete(thing)
+    assert live.inventory(ref) == [] and shop.left() == []
