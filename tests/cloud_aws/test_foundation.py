@@ -4,7 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
+from rehearsal.cloud.aws import OPERATOR
 from tests.cloud_aws.conftest import ZONE, World, refused
 
 
@@ -169,6 +173,15 @@ def test_a_new_bucket_is_private_and_encrypted(world: World) -> None:
     assert owner == [{"ObjectOwnership": "BucketOwnerEnforced"}]
     with refused("NoSuchBucket"):
         world.s3.get_bucket_encryption(Bucket="flexserve-y")
+
+
+@pytest.mark.parametrize("name", ["Flexserve", "fs_1", "a..b", "-fs", "fs-", "f" * 64])
+def test_names_that_no_bucket_can_have(world: World, name: str) -> None:
+    host = {"Host": "s3.us-east-1.amazonaws.com"}
+    made = AWSRequest("PUT", f"http://{host['Host']}/{name}", data=b"")
+    S3SigV4Auth(Credentials(OPERATOR.key_id, OPERATOR.secret), "s3", "us-east-1").add_auth(made)
+    answer = world.cloud.request("PUT", f"/{name}", host | dict(made.headers.items()))
+    assert answer.status == 400 and b"InvalidBucketName" in answer.body
 
 
 def test_a_snapshot_bills(world: World) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from rehearsal.cloud.aws.call import Call, Result
 from rehearsal.cloud.aws.errors import AwsError
 from rehearsal.cloud.aws.state import State
 
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 PRIVATE = {"BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True}
 ENCRYPTED = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": False}]}
 
 
 def create(state: State, call: Call) -> Result:
     """CreateBucket: made at the cloud's time, with public access blocked and ACLs off."""
-    answer, name, s3 = call.moto(None), call.params["Bucket"], state.moto.backend("s3")
+    name, s3 = call.params["Bucket"], state.moto.backend("s3")
+    if not NAME.fullmatch(name) or ".." in name:
+        raise AwsError("InvalidBucketName", "The specified bucket is not valid.")
+    answer = call.moto(None)
     bucket = s3.buckets[name]
     bucket.creation_date = state.now()
     if bucket.public_access_block is None:
