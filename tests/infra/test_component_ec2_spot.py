@@ -17,6 +17,7 @@ from infra.targets.ec2_spot import resources as r
 from infra.targets.ec2_spot import rights
 from startup.render import render
 from tests.infra.mocked import registered
+from tests.infra.test_resources import Boot
 from tests.infra.test_settle import answers, at
 from verdict.errors import BadConfig
 
@@ -257,3 +258,28 @@ def test_a_given_place_decides_zone_size_and_price(g5g_spot, place):
     assert s.plan.cost.per_hour > 0 and s.plan.machine.name == target.machine_type
     again = settle(deployment, Catalog.load(), s.kept, at(live=True, now=5000), answers({}))
     assert again.kept == s.kept and again.words == ()
+
+
+def everything(s):
+    """All argument dictionaries that the component may register, and the policies, as one document to read in review."""
+    boot = Boot()
+    tags = r.tags(s.plan, s.kept)
+    return {
+        "instance": r.instance(s.plan, s.kept, boot, subnet_id="S", group_id="G", profile="P"),
+        "script": r.script_object(s.plan, boot, "B"),
+        "association": r.association(s.plan, boot, "I"),
+        "schedule": r.schedule(s.plan, s.kept, "R", r.terminate_input("I")),
+        "vpc": n.vpc(BASE, "10.9.0.0/24", tags),
+        "subnet": n.subnet(BASE, "10.9.0.0/24", "us-east-1a", "V", tags),
+        "group": n.no_way_in(BASE, "V", tags),
+        "s3": n.s3_endpoint(BASE, "us-east-1", "V", ["T"], tags),
+        "machine": json.loads(rights.machine("us-east-1", BASE, ID, "hf-token", own_bucket=True)),
+        "clock": json.loads(rights.clock("us-east-1", ID)),
+        "outputs": r.outputs(s.plan, s.kept, boot),
+    }
+
+
+def test_snapshot(g5g_spot, root):
+    s = settle(g5g_spot(), Catalog.load(), None, at(), answers(TODAY))
+    path = root / "tests" / "infra" / "snapshots" / "g5g-spot.json"
+    assert json.loads(json.dumps(everything(s))) == json.loads(path.read_text(encoding="utf-8"))
