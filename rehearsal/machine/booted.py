@@ -117,11 +117,13 @@ class BootedMachine:
         return Completed(process.returncode, out, err)
 
     def connect(self, port: int, timeout: float = 5.0) -> int:
-        """A connected socket's descriptor to `port` on the nic's address, made in the machine's network."""
+        """A connected socket's descriptor to `port`, made in the machine's network: on the nic's address, or on EC2 on loopback,
+        since there it is the agent in the machine that connects.
+        """
         inner = kernel.launched(self._launcher.pid)[0] if self._launcher and self.running() else None
         if inner is None:
             raise ConnectionRefusedError(f"{self.spec.name} is off")
-        return inside.connect(inner, self.address, port, timeout)
+        return inside.connect(inner, REACHED.get(self.spec.flavour, self.address), port, timeout)
 
     def log(self) -> str:
         """The serial console so far, over all boots; the launcher's own complaints when it could not boot."""
@@ -291,6 +293,7 @@ FILL_DISK = "fallocate -l $(($(stat -f -c '%f * %S' /) - 1048576)) /var/filler; 
 """All free blocks, those kept for root too: docker is root, and 1 % of a 200 GB disk holds an image."""
 
 
+REACHED = {"ec2": "127.0.0.1"}
 NIC = {
     "gce": ("instance/network-interfaces/0/ip", "instance/network-interfaces/0/mac"),
     "ec2": ("meta-data/local-ipv4", "meta-data/mac"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -11,10 +9,10 @@ from pathlib import Path
 from typing import Self
 
 from catalog.loader import Catalog
+from rehearsal.backstage import NOTHING_LEAVES, OperatorsHub, by_phase, host_words
 from rehearsal.cloud.google.cloud import OPERATOR_TOKEN, LocalGoogleCloud
 from rehearsal.contracts import Fault, LocalCloud
 from rehearsal.machine.booted import BootedMachine
-from rehearsal.machine.fakes import hub, web
 from rehearsal.machine.faults import Behaviour
 from rehearsal.machine.room import MachineRoom
 from rehearsal.prices import catalog_price
@@ -59,7 +57,7 @@ class GceFlexStage:
             port = stack.enter_context(google_provider(self.google.clock.sleep))
             reach = Reach(self.google, OPERATOR, OPERATOR_TOKEN)
             relay = stack.enter_context(Relay(reach.connect, allowed=reach.allowed, folder=self.folder))
-            hub_url = stack.enter_context(_OperatorsHub())
+            hub_url = stack.enter_context(OperatorsHub())
             self._environment = {
                 **self.google.environment(),
                 "PULUMI_DEBUG_PROVIDERS": f"gcp:{port}",
@@ -67,8 +65,7 @@ class GceFlexStage:
                 "FLEXSERVE_REGISTRY_URL": self.room.images.url,
                 "HF_ENDPOINT": hub_url,
                 "SSL_CERT_FILE": str(relay.ca_file),
-                "NO_PROXY": "127.0.0.1,localhost",
-                "HTTPS_PROXY": "http://127.0.0.1:9",  # nothing may leave: what is not local fails at once
+                **NOTHING_LEAVES,
             }
             self._stack = stack.pop_all()
         return self
@@ -98,7 +95,7 @@ class GceFlexStage:
         """Seconds held on purpose, by phase, over all machines so far."""
         for machine in self.room.machines.values():
             if isinstance(machine, BootedMachine):
-                self._held |= _by_phase(machine.held())
+                self._held |= by_phase(machine.held())
         return self._held
 
     def parts(self) -> Mapping[str, Part]:
@@ -125,45 +122,9 @@ class GceFlexStage:
 
     def host_left(self) -> Sequence[str]:
         """What machines still have on this host."""
-        left = self.room.inventory()
-        return [
-            *(f"process {pid}" for pid in left.processes),
-            *(f"mount {path}" for path in left.mounts),
-            *(f"loop device {name}" for name in left.loop_devices),
-            *(f"namespace {name}" for name in left.namespaces),
-            *(f"cgroup {path}" for path in left.cgroups),
-        ]
+        return host_words(self.room.inventory())
 
 
 def stage(folder: Path) -> GceFlexStage:
     """The stage, not yet started."""
     return GceFlexStage(folder)
-
-
-def _by_phase(records: Sequence[Mapping[str, object]]) -> dict[str, float]:
-    held: dict[str, float] = {}
-    for record in records:
-        what = str(record["what"])
-        held[what] = held.get(what, 0.0) + float(str(record["seconds"]))
-    return held
-
-
-class _OperatorsHub:
-    """The Hub's model API on loopback, for the operator's side: it says which commit a branch is. `HF_ENDPOINT` points here."""
-
-    def __enter__(self) -> str:
-        self._server = web.serve("127.0.0.1", 0, self._answer)
-        threading.Thread(target=self._server.serve_forever, name="operator's hub", daemon=True).start()
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __exit__(self, *exc: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _answer(self, request: web.Request) -> web.Reply:
-        parts = request.path.strip("/").split("/")
-        if parts[:2] == ["api", "models"] and len(parts) >= 4:
-            model = "/".join(parts[2:4])
-            body = {"id": model, "sha": hub.revision(model), "gated": False, "siblings": [{"rfilename": f} for f in hub.FILES]}
-            return web.Reply(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        return web.Reply(404, b'{"error":"Repository not found"}', {"Content-Type": "application/json"})

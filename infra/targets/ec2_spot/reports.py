@@ -10,18 +10,18 @@ import binascii
 from typing import TYPE_CHECKING
 
 from infra.clouds.aws.session import NotThere
+from startup.spec import STATE_DIR
 
 if TYPE_CHECKING:
     from infra.clouds.aws.session import Session
 
-STATUS = "/var/lib/flexserve/status"
-LOG = "/var/lib/flexserve/boot.log"
+LOG = f"{STATE_DIR}/boot.log"
 PIECE = 17_000  # bytes; 22,668 characters in base64
 ENDED = frozenset({"Success", "Failed", "TimedOut", "Cancelled", "Undeliverable", "Terminated"})
 TIMEOUT_S = 30  # the least that Systems Manager takes for the delivery
 LOOKS, LOOK_S = 40, 0.25
 DOCUMENTS = (
-    f'cd {STATUS} 2>/dev/null || exit 0; for f in state phase-*; do [ -f "$f" ] || continue; '
+    f'cd {STATE_DIR} 2>/dev/null || exit 0; for f in state phase-*; do [ -f "$f" ] || continue; '
     'printf "%s\\t" "$f"; tr -d "\\n" <"$f"; echo; done'
 )
 

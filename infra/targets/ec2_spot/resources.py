@@ -189,12 +189,15 @@ def script_object(plan: Plan, boot: Rendered, bucket: object) -> Args:
 
 
 def association(plan: Plan, boot: Rendered, instance_id: object) -> Args:
-    """Runs the stub with the script's hash: Systems Manager does so at once whenever it changes, on the live machine."""
+    """Runs the stub with the script's hash: Systems Manager does so at once whenever it changes, on the live machine.
+
+    Its agent may come up before the first boot has put the stub in place, which then needs no second run.
+    """
     return {
         "name": "AWS-RunShellScript",
         "association_name": Names(plan.boot.deployment_id).base,
         "targets": [{"key": "InstanceIds", "values": [instance_id]}],
-        "parameters": {"commands": f"bash {STUB} again {boot.sha256}"},
+        "parameters": {"commands": f"[ ! -e {STUB} ] || bash {STUB} again {boot.sha256}"},
     }
 
 

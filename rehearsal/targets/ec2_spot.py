@@ -1,0 +1,171 @@
+"""The stage of `ec2_spot`: local AWS, stand-in provider, booted machines with real cloud-init, Session Manager's data channel.
+
+The bucket is one that the operator brings, with a kept build in it: building for aarch64 cannot be rehearsed on this machine.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self, cast
+
+from catalog.loader import Catalog
+from infra.deployment import from_stack_file
+from infra.targets.ec2_spot.build import build_key
+from infra.targets.ec2_spot.config import Config
+from rehearsal.backstage import NOTHING_LEAVES, OperatorsHub, by_phase, host_words
+from rehearsal.cloud.aws import LocalAwsCloud
+from rehearsal.contracts import Fault, LocalCloud
+from rehearsal.machine import builds
+from rehearsal.machine.booted import BootedMachine
+from rehearsal.machine.faults import Behaviour
+from rehearsal.machine.room import MachineRoom
+from rehearsal.prices import aws_catalog_price
+from rehearsal.providers.aws import VERSION, aws_provider
+from rehearsal.ssm.service import Service
+from rehearsal.stage import Part
+from rehearsal.tools import program_version
+
+ROOT = Path(__file__).resolve().parents[2]
+STACK = "g5g-spot"
+BUCKET = "rehearsal-builds"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CAPABILITY = "7.5"
+PLACEHOLDERS = (f"target.build.commit={COMMIT}", f"target.bucket={BUCKET}")
+
+RECORDED_S = {"build": 30.0, "weights": 60.0, "load": 120.0, "compile": 57.0}
+"""Seconds: 177 from the engine's start to ready with swap (public run on g5g.xlarge); build and weights by 10 GB at 500 MB/s of
+disk and network, computed and not measured."""
+
+K = 60.0
+"""How many times shorter the stand-ins hold; the verdict tells held and own time apart."""
+
+SERVES = b"flexserve: serving after"
+LOOK_S = 0.2
+
+
+class Ec2SpotStage:
+    """Everything around one local AWS account. Entering starts it, leaving stops it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.behaviour = Behaviour(holds={what: seconds / K for what, seconds in RECORDED_S.items()})
+        self.cloud: LocalCloud
+        self.aws: LocalAwsCloud
+        self.room: MachineRoom
+        self.on_serving: list[Callable[[LocalAwsCloud, str], None]] = []
+        self._sessions: Service
+        self._stack = ExitStack()
+        self._environment: dict[str, str] = {}
+        self._held: dict[str, float] = {}
+        self._over = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Start from the inside out: machines, cloud, kept build, provider, data channel, the operator's Hub."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            self.room = stack.enter_context(MachineRoom(self.folder / "machines", self.behaviour))
+            price = aws_catalog_price(Catalog.load())
+            self.aws = stack.enter_context(LocalAwsCloud(self.room, price=price, start_session=self._start_session))
+            self.cloud = self.aws
+            self._keep_build()
+            port = stack.enter_context(aws_provider(self.aws.clock.sleep))
+            self._sessions = stack.enter_context(Service(self._connect))
+            hub_url = stack.enter_context(OperatorsHub())
+            stack.callback(self._over.set)
+            threading.Thread(target=self._look, name="who serves", daemon=True).start()
+            self._environment = {
+                **self.aws.environment(),
+                "PULUMI_DEBUG_PROVIDERS": f"aws:{port}",
+                "HF_ENDPOINT": hub_url,
+                **NOTHING_LEAVES,
+            }
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Take notes of what is lost with the machines, then stop everything."""
+        self.held()
+        self._stack.close()
+
+    def environment(self) -> Mapping[str, str]:
+        """Endpoints and credentials for the product's commands."""
+        return self._environment
+
+    def stack_config(self) -> Mapping[str, str]:
+        """Provider configuration keys."""
+        return self.aws.stack_config()
+
+    def settings(self) -> Sequence[str]:
+        """What fills in the shipped stack file's placeholders."""
+        return PLACEHOLDERS
+
+    def arm(self, fault: Fault) -> None:
+        """Break it."""
+        fault.apply(self)
+
+    def held(self) -> Mapping[str, float]:
+        """Seconds held on purpose, by phase, over all machines so far."""
+        for machine in self.room.machines.values():
+            if isinstance(machine, BootedMachine):
+                self._held |= by_phase(machine.held())
+        return self._held
+
+    def parts(self) -> Mapping[str, Part]:
+        """Which parts were real."""
+        return {
+            "engine": Part(True, "pulumi", program_version("pulumi")),
+            "provider": Part(
+                False, "stand-in for pulumi-resource-aws, a table over botocore", VERSION, "the plugin cannot be downloaded here"
+            ),
+            "cloud": Part(False, "local AWS on moto, checked against AWS's own service models", version("moto"), "no account"),
+            "machine": Part(True, "systemd-nspawn on this machine's own processor, with a real cloud-init")
+            if self.room.machines
+            else Part(None, "no machine was made"),
+            "channel": Part(False, "local Session Manager service and agent, AWS's own plugin", "", "no account"),
+            "vllm": Part(False, "stand-in server, arguments checked against vLLM's own list", "0.32.0", "no T4G here")
+            if self.room.machines
+            else Part(None, "no server was started"),
+            "sdk": Part(True, "pulumi-aws", version("pulumi-aws")),
+        }
+
+    def host_left(self) -> Sequence[str]:
+        """What machines still have on this host."""
+        return host_words(self.room.inventory())
+
+    def _keep_build(self) -> None:
+        """The operator's bucket, with the build that the shipped stack file asks for."""
+        config = cast("Config", from_stack_file(ROOT, STACK, PLACEHOLDERS).target)
+        self.aws.call("s3", "CreateBucket", Bucket=BUCKET)
+        for name, data in builds.stand_in(CAPABILITY).files.items():
+            self.aws.call("s3", "PutObject", Bucket=BUCKET, Key=f"builds/{build_key(config, CAPABILITY)}/{name}", Body=data)
+
+    def _start_session(self, target: str, document: str, parameters: Mapping[str, Any]) -> tuple[str, str, str]:
+        body = {"Target": target, "DocumentName": document, "Parameters": dict(parameters)}
+        answer = self._sessions.call("StartSession", body, signed=True)  # the front has checked the signature
+        return answer["SessionId"], answer["StreamUrl"], answer["TokenValue"]
+
+    def _connect(self, target: str, port: int) -> socket.socket:
+        machine = self.aws.machines().get(target)
+        if machine is None:
+            raise ConnectionRefusedError(f"{target} is not running")
+        return socket.socket(fileno=machine.connect(port))
+
+    def _look(self) -> None:
+        """Run what waits for a machine that serves, once a machine."""
+        seen: set[str] = set()
+        while not self._over.wait(LOOK_S):
+            for name, machine in dict(self.aws.machines()).items():
+                if self.on_serving and name not in seen and SERVES.decode() in machine.log():
+                    seen.add(name)
+                    for act in self.on_serving:
+                        act(self.aws, name)
+
+
+def stage(folder: Path) -> Ec2SpotStage:
+    """The stage, not yet started."""
+    return Ec2SpotStage(folder)
