@@ -208,11 +208,15 @@ class LocalCloud(Protocol):
 
 @dataclass(frozen=True)
 class Fault:
-    """A way to break the rehearsal, by name. `apply` arms it before the run; `expect_exit` is the product's own code."""
+    """A way to break the rehearsal, by name. `apply` arms it before the run; `expect_exit` is the product's own code.
+
+    `targets` are the kinds of target that it breaks, `sets` the stack file's `KEY=VALUE` without which it breaks nothing.
+    """
 
     name: str
-    target: str
+    targets: tuple[str, ...]
     about: str
     apply: Callable[[Any], None]  # is given the stage (`rehearsal.stage.Stage`)
     expect_exit: int
     expect_text: str = ""
+    sets: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from rehearsal.product import Product, Ran
 from rehearsal.project import change, private_copy
 from rehearsal.stage import Stage, stage
 from rehearsal.verdict import LOG, Failure, Verdict
-from verdict.errors import FlexserveError, Interrupted, LeftBehind
+from verdict.errors import BadConfig, FlexserveError, Interrupted, LeftBehind
 from verdict.exit_codes import ExitCode
 
 TAIL = 12  # lines of the command that failed
@@ -46,6 +46,10 @@ class Rehearsal:
         self.root, self.stack, self.sets, self.faults, self.say = root, stack, tuple(sets), tuple(faults), say
         self.secret = secret if secret is not None else "hf_rehearsal" + secrets.token_hex(12)
         self.kind = from_stack_file(root, stack, sets).target.kind
+        unfit = [fault for fault in self.faults if self.kind not in fault.targets]
+        if unfit:
+            only = " and ".join(unfit[0].targets)
+            raise BadConfig(f"{unfit[0].name} is a fault of {only}, {stack} is {self.kind}", way_out="flexserve rehearse --faults")
         self.verdict = Verdict(stack)
         self.folder = Path()
         self.stage: Stage
@@ -61,7 +65,7 @@ class Rehearsal:
         self.stage = stage(self.kind, self.folder / "stage")
         self.stage.__enter__()
         try:
-            settings = (*self.stage.settings(), *self.sets)
+            settings = (*self.stage.settings(), *self.sets, *(text for fault in self.faults for text in fault.sets))
             project = private_copy(self.root, self.folder, self.stack, self.stage.stack_config(), settings)
             environment = {**_own_environment(), **pulumi_environment(self.folder), **self.stage.environment()}
             self.product = Product(project, environment, self.folder / LOG, self.say)

@@ -29,10 +29,9 @@ def run(
     from rehearsal.faults import FAULTS
 
     if list_faults:
-        rows = [{"name": f.name, "target": f.target, "about": f.about, "exit_code": f.expect_exit} for f in FAULTS.values()]
-        print(
-            json.dumps({"faults": rows}) if json_out else "\n".join(f"{r['name']:<22} {r['target']:<10} {r['about']}" for r in rows)
-        )
+        rows = [{"name": f.name, "targets": f.targets, "about": f.about, "exit_code": f.expect_exit} for f in FAULTS.values()]
+        lines = (f"{f.name:<22} {', '.join(f.targets):<18} {f.about}" for f in FAULTS.values())
+        print(json.dumps({"faults": rows}) if json_out else "\n".join(lines))
         return ExitCode.DONE
     if stack is None:
         raise BadConfig("which stack?", way_out="flexserve rehearse tpu-v6e")

@@ -34,4 +34,4 @@ FAULTS: Mapping[str, Fault] = collected(_modules())
 
 def for_target(kind: str) -> Sequence[Fault]:
     """Those of one kind of target (`gce_flex`), in order of their names."""
-    return tuple(sorted((f for f in FAULTS.values() if f.target == kind), key=lambda f: f.name))
+    return tuple(sorted((f for f in FAULTS.values() if kind in f.targets), key=lambda f: f.name))

@@ -9,7 +9,7 @@ from rehearsal.cloud.google.call import Trouble
 from rehearsal.contracts import Fault, LocalCloud
 from verdict.exit_codes import ExitCode
 
-TARGET = "gce_flex"
+TARGET = ("gce_flex",)
 LATE_GRANT_S = 8.0
 AFTER_SERVING_S = 0.5
 

@@ -1,4 +1,4 @@
-"""What can go wrong on a booted Compute Engine machine. `expect_exit` is the code with which the rehearsal must end."""
+"""What can go wrong on a booted machine. `expect_exit` is the code with which the rehearsal must end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from rehearsal.contracts import Fault
 from rehearsal.stage import HasMachines
 from verdict.exit_codes import ExitCode
 
-TARGET = "gce_flex"
+TARGET = ("gce_flex",)
+ANY = ("ec2_spot", "gce_flex")
 
 
 def _switch(**switches: str) -> Callable[[HasMachines], None]:
@@ -45,7 +46,7 @@ FAULTS = (
     ),
     Fault(
         "hub-unauthorized",
-        TARGET,
+        ANY,
         "the Hub does not take the token (401)",
         _switch(hub="unauthorized"),
         ExitCode.FAILED,
@@ -53,7 +54,7 @@ FAULTS = (
     ),
     Fault(
         "hub-forbidden",
-        TARGET,
+        ANY,
         "the Hub knows the token but its licence was not accepted (403)",
         _switch(hub="forbidden"),
         ExitCode.FAILED,
@@ -61,14 +62,14 @@ FAULTS = (
     ),
     Fault(
         "download-cut",
-        TARGET,
+        ANY,
         "each large file of the model is cut once half-way; the download resumes",
         _switch(hub="cut"),
         ExitCode.DONE,
     ),
     Fault(
         "crash-loop",
-        TARGET,
+        ANY,
         "vLLM exits while it loads, again and again",
         _switch(vllm="crash-loop"),
         ExitCode.FAILED,
@@ -76,7 +77,7 @@ FAULTS = (
     ),
     Fault(
         "crash-at-chat",
-        TARGET,
+        ANY,
         "vLLM answers /health and dies at the first chat",
         _switch(vllm="crash-at-chat"),
         ExitCode.FAILED,
@@ -84,7 +85,7 @@ FAULTS = (
     ),
     Fault(
         "garbage",
-        TARGET,
+        ANY,
         "vLLM answers every chat without reading the question",
         _switch(vllm="garbage"),
         ExitCode.FAILED,

@@ -44,9 +44,6 @@ disk and network, computed and not measured."""
 K = 60.0
 """How many times shorter the stand-ins hold; the verdict tells held and own time apart."""
 
-SERVES = b"flexserve: serving after"
-LOOK_S = 0.2
-
 
 class Ec2SpotStage:
     """Everything around one local AWS account. Entering starts it, leaving stops it."""
@@ -57,12 +54,13 @@ class Ec2SpotStage:
         self.cloud: LocalCloud
         self.aws: LocalAwsCloud
         self.room: MachineRoom
-        self.on_serving: list[Callable[[LocalAwsCloud, str], None]] = []
+        self.on_reach: list[Callable[[Ec2SpotStage, str], None]] = []
+        """What happens once, when somebody first reaches for the server of a machine through a session, before he does."""
+        self._reached = threading.Lock()
         self._sessions: Service
         self._stack = ExitStack()
         self._environment: dict[str, str] = {}
         self._held: dict[str, float] = {}
-        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         """Start from the inside out: machines, cloud, kept build, provider, data channel, the operator's Hub."""
@@ -76,8 +74,6 @@ class Ec2SpotStage:
             port = stack.enter_context(aws_provider(self.aws.clock.sleep))
             self._sessions = stack.enter_context(Service(self._connect))
             hub_url = stack.enter_context(OperatorsHub())
-            stack.callback(self._over.set)
-            threading.Thread(target=self._look, name="who serves", daemon=True).start()
             self._environment = {
                 **self.aws.environment(),
                 "PULUMI_DEBUG_PROVIDERS": f"aws:{port}",
@@ -137,12 +133,20 @@ class Ec2SpotStage:
         """What machines still have on this host."""
         return host_words(self.room.inventory())
 
+    def config(self) -> Config:
+        """The target as the shipped stack file has it, with its placeholders filled in."""
+        return cast("Config", from_stack_file(ROOT, STACK, PLACEHOLDERS).target)
+
+    def build(self) -> Sequence[str]:
+        """The keys of the kept build in the operator's bucket."""
+        return [key for key in self.aws.stored(BUCKET) if key.startswith("builds/")]
+
     def _keep_build(self) -> None:
         """The operator's bucket, with the build that the shipped stack file asks for."""
-        config = cast("Config", from_stack_file(ROOT, STACK, PLACEHOLDERS).target)
         self.aws.call("s3", "CreateBucket", Bucket=BUCKET)
         for name, data in builds.stand_in(CAPABILITY).files.items():
-            self.aws.call("s3", "PutObject", Bucket=BUCKET, Key=f"builds/{build_key(config, CAPABILITY)}/{name}", Body=data)
+            key = f"builds/{build_key(self.config(), CAPABILITY)}/{name}"
+            self.aws.call("s3", "PutObject", Bucket=BUCKET, Key=key, Body=data)
 
     def _start_session(self, target: str, document: str, parameters: Mapping[str, Any]) -> tuple[str, str, str]:
         body = {"Target": target, "DocumentName": document, "Parameters": dict(parameters)}
@@ -150,20 +154,13 @@ class Ec2SpotStage:
         return answer["SessionId"], answer["StreamUrl"], answer["TokenValue"]
 
     def _connect(self, target: str, port: int) -> socket.socket:
+        with self._reached:
+            while self.on_reach:
+                self.on_reach.pop(0)(self, target)
         machine = self.aws.machines().get(target)
         if machine is None:
             raise ConnectionRefusedError(f"{target} is not running")
         return socket.socket(fileno=machine.connect(port))
-
-    def _look(self) -> None:
-        """Run what waits for a machine that serves, once a machine."""
-        seen: set[str] = set()
-        while not self._over.wait(LOOK_S):
-            for name, machine in dict(self.aws.machines()).items():
-                if self.on_serving and name not in seen and SERVES.decode() in machine.log():
-                    seen.add(name)
-                    for act in self.on_serving:
-                        act(self.aws, name)
 
 
 def stage(folder: Path) -> Ec2SpotStage:

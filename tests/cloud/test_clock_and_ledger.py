@@ -112,7 +112,7 @@ def test_the_ledger_refuses_to_bill_one_thing_twice() -> None:
 
 
 def test_faults_are_registered_once() -> None:
-    fault = Fault("same", "toy", "", lambda _: None, 0)
+    fault = Fault("same", ("toy",), "", lambda _: None, 0)
     with pytest.raises(ValueError, match="registered already"):
         collected([("one", [fault]), ("two", [fault])])
     assert {"stock-out", "quota", "planted-disk", "late-iam"} <= {f.name for f in for_target("gce_flex")}

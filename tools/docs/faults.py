@@ -13,11 +13,11 @@ def page() -> str:
         "",
         "Ways to break a rehearsal: `flexserve rehearse STACK --fault NAME`. The last column is the code with which it must end.",
         "",
-        "| fault | target | what happens | ends with |",
+        "| fault | targets | what happens | ends with |",
         "| --- | --- | --- | --- |",
         *(
-            f"| `{f.name}` | {f.target} | {f.about} | {int(f.expect_exit)}, {ExitCode(f.expect_exit).meaning} |"
-            for f in sorted(FAULTS.values(), key=lambda f: (f.target, f.name))
+            f"| `{f.name}` | {', '.join(f.targets)} | {f.about} | {int(f.expect_exit)}, {ExitCode(f.expect_exit).meaning} |"
+            for f in sorted(FAULTS.values(), key=lambda f: (f.targets, f.name))
         ),
     ]
     return "\n".join(lines) + "\n"

@@ -12,4 +12,4 @@ def _full(stage: Any) -> None:
     stage.cloud.full = True
 
 
-FAULTS = (Fault("room-full", "toy", "no room has space", _full, ExitCode.NO_CAPACITY, "the room is full"),)
+FAULTS = (Fault("room-full", ("toy",), "no room has space", _full, ExitCode.NO_CAPACITY, "the room is full"),)
