@@ -12,6 +12,24 @@ SERVER_PORT = 8000
 
 
 @dataclass(frozen=True)
+class Program:
+    """A program of others on the operator's machine that a way in needs: looked for on PATH."""
+
+    name: str
+    about: str
+    way_out: str
+
+
+SESSION_MANAGER_PLUGIN = Program(
+    "session-manager-plugin",
+    "AWS's plugin carries the tunnel's session",
+    "install AWS's Session Manager plugin "
+    "(https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html), "
+    "or build it here: python3 -m tools.setup session-manager-plugin",
+)
+
+
+@dataclass(frozen=True)
 class Iap:
     """A Compute Engine machine behind Identity-Aware Proxy's TCP relay."""
 

@@ -78,6 +78,12 @@ class NoCapacity(FlexserveError):
     kind = "no-capacity"
 
 
+class MissingProgram(FlexserveError):
+    """A program that this machine lacks; no waiting brings it."""
+
+    kind = "missing-program"
+
+
 class NoAccess(FlexserveError):
     """Credentials, a permission or a quota are missing."""
 

@@ -12,8 +12,10 @@ from flexserve.lifecycle.build import parts
 from flexserve.lifecycle.parts import Changes
 from flexserve.lifecycle.up import Served, Wanted, up
 from flexserve.output import Output, dollars
+from flexserve.programs import require
 from flexserve.project import find
 from infra.duration import parse_seconds, words
+from infra.targets.registry import programs
 from verdict.errors import BadConfig, FlexserveError
 from verdict.exit_codes import ExitCode
 
@@ -26,6 +28,8 @@ def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bo
     seconds = limit(timeout)
     project = find()
     plan = load(project, stack, allow=allow)
+    if wait:  # it ends with an answer through the tunnel
+        require(programs(plan.deployment.target.kind))
     if not yes and not sys.stdin.isatty():
         raise BadConfig("up asks before it spends money, and there is no terminal to ask on", way_out="add --yes")
     output.say(page(plan, Output(out=output.err)))

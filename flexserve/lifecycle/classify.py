@@ -6,14 +6,16 @@ import re
 
 from flexserve.lifecycle.parts import EngineFailed
 from infra.targets.protocol import DeploymentRef, LiveTarget
-from verdict.errors import FlexserveError, Refused
+from verdict.errors import BadConfig, FlexserveError, Refused
 
-# What `str(Refused)` looks like when the program raised it and the engine printed it.
-_REFUSED = re.compile(r"refused by rule (?P<rule>[\w-]+)(?:\s+why: (?P<why>[^\n]*))?(?:\s+way out: (?P<way_out>[^\n]*))?")
+# What `str(Refused)` and `str(BadConfig)` look like when the program raised them and the engine printed them.
+_MORE = r"(?:\s+why: (?P<why>[^\n]*))?(?:\s+way out: (?P<way_out>[^\n]*))?"
+_REFUSED = re.compile(r"refused by rule (?P<rule>[\w-]+)" + _MORE)
+_BAD_KEY = re.compile(r"^(?P<what>flexserve:[\w.]+: [^\n]*)" + _MORE, re.MULTILINE)
 
 
 def classify(error: EngineFailed, live: LiveTarget, ref: DeploymentRef | None) -> FlexserveError:
-    """The error to end with: the program's own refusal, then what the engine printed, then the cloud's record of the create.
+    """The error to end with: the program's own words, then what the engine printed, then the cloud's record of the create.
 
     The record comes last because it may be of an earlier attempt; it is needed because the engine's text of a failed operation
     holds no code. When the cloud cannot be asked, the engine's error stands.
@@ -21,7 +23,9 @@ def classify(error: EngineFailed, live: LiveTarget, ref: DeploymentRef | None) -
     for text in error.diagnostics:
         refused = _REFUSED.search(text)
         if refused:
-            return Refused(refused["rule"], why=(refused["why"] or "").strip(), way_out=(refused["way_out"] or "").strip())
+            return Refused(refused["rule"], why=_said(refused, "why"), way_out=_said(refused, "way_out"))
+        if bad := _BAD_KEY.search(text):
+            return BadConfig(bad["what"], why=_said(bad, "why"), way_out=_said(bad, "way_out"))
     for text in error.diagnostics:
         known = live.explain(text)
         if known is not None:
@@ -32,3 +36,7 @@ def classify(error: EngineFailed, live: LiveTarget, ref: DeploymentRef | None) -
         failure = None
     known = live.explain(failure.message, failure.code) if failure is not None else None
     return known or error
+
+
+def _said(found: re.Match[str], part: str) -> str:
+    return (found[part] or "").strip()

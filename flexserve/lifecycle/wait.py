@@ -10,7 +10,7 @@ from flexserve.lifecycle.parts import BootFailed, Parts
 from flexserve.lifecycle.state import ENDING, GONE, Status, describe
 from infra.duration import words
 from infra.targets.protocol import DeploymentRef, LiveTarget, State
-from verdict.errors import FlexserveError, Gone, NoAccess, TimedOut
+from verdict.errors import BadConfig, FlexserveError, Gone, MissingProgram, NoAccess, TimedOut
 
 INTERVAL_S = 2.0
 NO_REPORT_S = 600.0  # a machine that has not reported by then never ran its script (guest agent, metadata, egress)
@@ -25,7 +25,10 @@ def until_serving(
     timeout_s: float,
     report: Callable[[Status], None],
 ) -> tuple[Status, Answer]:
-    """The status and the answer. Raises `BootFailed`, `Gone`, `TimedOut`, `NoAccess`, or `FlexserveError` for a stopped machine."""
+    """The status and the answer. Raises `BootFailed`, `Gone`, `TimedOut`, `NoAccess`, `FlexserveError` for a stopped machine.
+
+    What asking raises and waiting cannot mend ends it at once: `MissingProgram`, `BadConfig`.
+    """
     started = parts.clock.monotonic()
     trouble = ""
     while True:
@@ -38,7 +41,7 @@ def until_serving(
         if status.state is State.SERVING and status.current:
             try:
                 answer = parts.ask(ref)
-            except Gone:
+            except (BadConfig, Gone, MissingProgram):  # no waiting mends these
                 raise
             except NoAccess:
                 if waited > GRANT_S:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 import infra.targets
 
 if TYPE_CHECKING:
+    from infra.access import Program
     from infra.targets.protocol import LiveTarget
 
 
@@ -85,6 +86,11 @@ def kinds() -> tuple[str, ...]:
 def module(kind: str, file: str) -> ModuleType:
     """One of a target's four files: `config`, `resources`, `live` or `access`."""
     return importlib.import_module(f"infra.targets.{kind}.{file}")
+
+
+def programs(kind: str) -> tuple[Program, ...]:
+    """What the target's way in needs on the operator's PATH: `PROGRAMS` of its `access`, where it has any."""
+    return tuple(getattr(module(kind, "access"), "PROGRAMS", ()))
 
 
 def live(kind: str, settings: Mapping[str, object]) -> LiveTarget:

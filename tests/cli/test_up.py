@@ -11,7 +11,7 @@ from flexserve.lifecycle.state import Status
 from flexserve.lifecycle.up import Served, Wanted, WrongMachine, up
 from infra.targets.protocol import Failure, State
 from tests.cli.fakes import NEW, World, boot, created, failed_boot, fails, machine
-from verdict.errors import FlexserveError, Gone, Interrupted, NoAccess, NoCapacity, Refused, TimedOut
+from verdict.errors import BadConfig, FlexserveError, Gone, Interrupted, MissingProgram, NoAccess, NoCapacity, Refused, TimedOut
 from verdict.exit_codes import ExitCode
 
 STOCK_OUT = Failure("ZONE_RESOURCE_POOL_EXHAUSTED", "no more", "europe-west4-a")
@@ -190,6 +190,23 @@ def test_a_refusal_of_the_program_keeps_its_words():
     with pytest.raises(Refused) as caught:
         run(World(ups=fails("error: refused by rule kept-zone\n  why: it lives\n  way out: use --replace")))
     assert caught.value.as_dict() == {"refused": {"rule": "kept-zone", "why": "it lives", "way_out": "use --replace"}}
+
+
+def test_what_the_program_says_of_a_key_is_a_bad_configuration():
+    said = "flexserve:target.host_image: ami-1 is for x86_64, g5g.xlarge is arm64\n  why: its name\n  way out: take an arm64 image"
+    with pytest.raises(BadConfig) as caught:
+        run(World(ups=fails(said)))
+    error = caught.value
+    assert error.what.endswith("g5g.xlarge is arm64") and (error.why, error.exit_code) == ("its name", ExitCode.USAGE)
+    assert error.way_out.startswith("take an arm64 image")
+
+
+@pytest.mark.parametrize("error", [MissingProgram("p is not on PATH"), BadConfig("unknown access"), Gone("closed")])
+def test_what_waiting_cannot_mend_ends_it_at_once(error):
+    world = World(answers=[error])
+    with pytest.raises(type(error)):
+        run(world)
+    assert world.calls == ["up", "ask"]
 
 
 def test_a_standard_machine_is_refused_loudly():

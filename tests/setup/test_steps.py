@@ -15,7 +15,7 @@ import pytest
 from tools.setup import debian, downloads, golang
 from tools.setup.engine import BUILT, INSTALLER, ON_PATH, built_folder, found, language_folder, links, wanted
 from tools.setup.step import Skip, StepFailed
-from tools.setup.steps import apt, pulumi, venv
+from tools.setup.steps import apt, plugin, pulumi, venv
 from tools.setup.versions import locked, locked_lines, parse
 from verdict.places import cache_root
 
@@ -275,3 +275,15 @@ def test_bytecode_that_takes_too_long_stops_nobody(host, work, command):
     with pytest.raises(Skip, match="start slower"):
         venv.bytecode_run(inside, work)
     assert venv.bytecode_done(inside) is None
+
+
+def test_the_plugin_that_was_built_is_linked_and_the_operators_own_comes_first(host, work, command):
+    assert plugin.done(host) is None and plugin.own_done(host) is None
+    with pytest.raises(Skip, match="install AWS's own"):
+        plugin.own_run(host, work)
+    command(plugin.NAME, "exit 0", plugin.built(host).parent)
+    assert plugin.run(host, work).endswith("built from Go modules")
+    assert (host.bin / plugin.NAME).resolve() == plugin.built(host).resolve()
+    assert plugin.done(host) and plugin.own_done(host)
+    command(plugin.NAME, "exit 0")
+    assert plugin.done(host) == plugin.own_done(host) == f"on PATH: {host.which(plugin.NAME)}"

@@ -34,8 +34,9 @@ def test_an_operator_with_an_account_needs_neither_root_nor_the_machine():
     assert "apt" in names(REHEARSAL) and set(names(ACCOUNT)) < set(names(REHEARSAL))
 
 
-def test_what_only_the_tests_need_is_not_in_the_rehearsals_way():
-    assert "session-manager-plugin" not in names(REHEARSAL)
+def test_the_rehearsal_brings_its_own_plugin_and_an_operator_is_only_told():
+    assert "session-manager-plugin" in names(REHEARSAL) and "session-manager-plugin" not in names(ACCOUNT)
+    assert "aws-plugin" in names(ACCOUNT) and BY_NAME["aws-plugin"].takes_mb == 0
     assert names(TESTS) == [step.name for step in STEPS]
 
 

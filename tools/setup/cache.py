@@ -115,6 +115,15 @@ def locked(path: Path, stopping: Callable[[], bool], waiting: Callable[[], None]
         yield
 
 
+def link(there: Path, file: Path) -> None:
+    """Make `there` a link to `file`, in one step, whatever it was."""
+    there.parent.mkdir(parents=True, exist_ok=True)
+    temporary = there.with_name(f".{there.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(file)
+    temporary.replace(there)
+
+
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from flexserve.programs import require
 from flexserve.tunnel.ssm.said import Said
-from infra.access import Ssm
+from infra.access import SESSION_MANAGER_PLUGIN, Ssm
 from verdict.errors import FlexserveError, NoAccess, TimedOut
 
-PLUGIN = "session-manager-plugin"
+PLUGIN = SESSION_MANAGER_PLUGIN.name
 DOCUMENT = "AWS-StartPortForwardingSession"
 RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 _READY = b"Waiting for connections"
@@ -100,11 +101,8 @@ def _exiting(pid: int) -> bool:
 
 
 def client(access: Ssm, url: str | None) -> Any:
-    """The SSM client of the operator's credentials. Raises `NoAccess` when there are none, `FlexserveError` without the plugin."""
-    if shutil.which(PLUGIN) is None:
-        raise FlexserveError(
-            f"{PLUGIN} is not on PATH", why="AWS's plugin carries the session", way_out="install AWS's Session Manager plugin"
-        )
+    """The SSM client of the operator's credentials. Raises `NoAccess` when there are none, `MissingProgram` without the plugin."""
+    require((SESSION_MANAGER_PLUGIN,))
     import boto3  # type: ignore[import-untyped]
 
     session = boto3.Session(region_name=access.region)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infra.access import Ssm, from_output
+from infra.access import SESSION_MANAGER_PLUGIN, Ssm, from_output
 from verdict.errors import BadConfig
+
+PROGRAMS = (SESSION_MANAGER_PLUGIN,)
+"""What the way in needs on the operator's PATH."""
 
 
 def access(outputs: Mapping[str, object]) -> Ssm:

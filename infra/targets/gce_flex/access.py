@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from infra.access import Iap, from_output
 from verdict.errors import BadConfig
 
+PROGRAMS = ()
+"""What the way in needs on the operator's PATH: nothing, the relay's client is our own."""
+
 
 def access(outputs: Mapping[str, object]) -> Iap:
     """Identity-Aware Proxy's TCP relay to the VM of these stack outputs. Raises `BadConfig` for outputs without it."""

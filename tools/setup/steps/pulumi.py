@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from tools.setup import golang
-from tools.setup.cache import building, digest
+from tools.setup.cache import building, digest, link
 from tools.setup.downloads import fetch, installer_url, reachable
 from tools.setup.engine import (
     BUILT,
@@ -32,7 +32,7 @@ _VERSION_VARIABLE = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 _ENGINE_PACKAGE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 _HOST_PACKAGE = "github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python"
 _INSTALL_LIMIT_S = 180.0
-PROVIDERS = ("gcp",)  # of the stacks that there are
+PROVIDERS = ("gcp", "aws")  # of the stacks that there are
 
 
 def engine_done(host: Host) -> str | None:
@@ -110,13 +110,10 @@ def links_done(host: Host) -> str | None:
 def links_run(host: Host, work: Work) -> str:
     """Make the links, each in one step, and remove those that no longer hold."""
     names = links(host)
-    for link in _stale(host, names):
-        link.unlink()
+    for stale in _stale(host, names):
+        stale.unlink()
     for name, file in names.items():
-        temporary = host.bin / f".{name}.tmp"
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(file)
-        temporary.replace(host.bin / name)
+        link(host.bin / name, file)
         work.say(f"{name} -> {file}")
     return links_done(host) or ""
 
