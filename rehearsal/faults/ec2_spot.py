@@ -99,7 +99,7 @@ def _until(done: Callable[[], bool], seconds: float) -> None:
 
 def _no_build(stage: Ec2SpotStage) -> None:
     for key in stage.build():
-        stage.aws.call("s3", "DeleteObject", Bucket=BUCKET, Key=key)
+        stage.aws.drop_object(BUCKET, key)
 
 
 def _damaged_build(stage: Ec2SpotStage) -> None:
@@ -108,6 +108,7 @@ def _damaged_build(stage: Ec2SpotStage) -> None:
         if not key.endswith("manifest.json"):
             data = bytearray(stage.aws.stored(BUCKET)[key])
             data[len(data) // 2] ^= 0xFF
+            stage.aws.drop_object(BUCKET, key)
             stage.aws.call("s3", "PutObject", Bucket=BUCKET, Key=key, Body=bytes(data))
 
 

@@ -180,6 +180,11 @@ class LocalAwsCloud:
         """Its value is a line end and nothing else: Secrets Manager takes no empty string."""
         self.call("secretsmanager", "PutSecretValue", SecretId=name, SecretString="\n")
 
+    def drop_object(self, bucket: str, key: str) -> None:
+        """The object was never there. Not by `call`: moto lets nobody delete or replace without a signature."""
+        with self.state.lock:
+            self.state.moto.backend("s3").delete_object(bucket, key)
+
     def put_volume(self, zone: str, *, size_gb: int = 100) -> str:
         """A volume that nobody's stack made: no tag, no instance. Its id."""
         return str(self.call("ec2", "CreateVolume", AvailabilityZone=zone, Size=size_gb, VolumeType="gp3")["VolumeId"])
