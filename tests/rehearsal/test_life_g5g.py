@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import shutil
 import socket
 import sys
 from collections.abc import Iterator
@@ -23,9 +22,8 @@ from rehearsal.run import Rehearsal
 from rehearsal.targets.ec2_spot import BUCKET, Ec2SpotStage
 
 pytestmark = [
-    pytest.mark.usefixtures("bootable"),
+    pytest.mark.usefixtures("bootable", "session_manager"),
     pytest.mark.timeout(900),
-    pytest.mark.skipif(shutil.which("session-manager-plugin") is None, reason="no session-manager-plugin: make setup-all"),
 ]
 
 SERVERS = ("pgrep", "-f", "rehearsal.machine.vllm.server")
