@@ -1,18 +1,23 @@
-"""What AWS can do to a spot machine. `expect_exit` is the code with which the rehearsal must end."""
+"""What AWS can do to a spot machine. `expect_exit` is the code with which the rehearsal must end.
+
+Nothing of the local AWS is imported before a fault is armed: all faults are listed for every stack, and moto takes a second.
+"""
 
 from __future__ import annotations
 
 import socket
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from rehearsal.cloud.aws import LocalAwsCloud, troubles
-from rehearsal.cloud.aws.call import Trouble
 from rehearsal.contracts import Fault
 from rehearsal.long_request import LongRequest
-from rehearsal.stage import HasMachines
-from rehearsal.targets.ec2_spot import BUCKET, Ec2SpotStage
 from verdict.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from rehearsal.cloud.aws import LocalAwsCloud
+    from rehearsal.stage import HasMachines
+    from rehearsal.targets.ec2_spot import Ec2SpotStage
 
 TARGET = ("ec2_spot",)
 SPOT_QUOTA = "L-3819A6DF"  # All G and VT Spot Instance Requests
@@ -23,8 +28,15 @@ MODEL = "google/gemma-4-E2B-it"
 TAKEN = 'grep -q \'"state": *"reclaimed"\' /var/lib/flexserve/state'
 
 
-def _arm(trouble: Callable[[], Trouble]) -> Callable[[Ec2SpotStage], None]:
-    return lambda stage: stage.aws.arm(trouble())
+def _arm(trouble: str) -> Callable[[Ec2SpotStage], None]:
+    """By its name in `rehearsal.cloud.aws.troubles`."""
+
+    def apply(stage: Ec2SpotStage) -> None:
+        from rehearsal.cloud.aws import troubles
+
+        stage.aws.arm(getattr(troubles, trouble)())
+
+    return apply
 
 
 def _image(image_id: str) -> Callable[[Ec2SpotStage], None]:
@@ -99,17 +111,17 @@ def _until(done: Callable[[], bool], seconds: float) -> None:
 
 def _no_build(stage: Ec2SpotStage) -> None:
     for key in stage.build():
-        stage.aws.drop_object(BUCKET, key)
+        stage.aws.drop_object(stage.bucket, key)
 
 
 def _damaged_build(stage: Ec2SpotStage) -> None:
     """The archive has its size and not its bytes."""
     for key in stage.build():
         if not key.endswith("manifest.json"):
-            data = bytearray(stage.aws.stored(BUCKET)[key])
+            data = bytearray(stage.aws.stored(stage.bucket)[key])
             data[len(data) // 2] ^= 0xFF
-            stage.aws.drop_object(BUCKET, key)
-            stage.aws.call("s3", "PutObject", Bucket=BUCKET, Key=key, Body=bytes(data))
+            stage.aws.drop_object(stage.bucket, key)
+            stage.aws.call("s3", "PutObject", Bucket=stage.bucket, Key=key, Body=bytes(data))
 
 
 def _no_secret(stage: Ec2SpotStage) -> None:
@@ -139,7 +151,7 @@ FAULTS = (
         "spot-no-capacity",
         TARGET,
         "no zone has spot capacity; RunInstances is refused",
-        _arm(troubles.no_capacity),
+        _arm("no_capacity"),
         ExitCode.NO_CAPACITY,
     ),
     Fault("zone-without-type", TARGET, "no zone offers the machine type", _no_zone, ExitCode.NO_CAPACITY),
@@ -217,14 +229,14 @@ FAULTS = (
         "terminate-fails-once",
         TARGET,
         "the first terminate is refused; the machine stays until asked again",
-        _arm(troubles.delete_fails),
+        _arm("delete_fails"),
         ExitCode.DONE,
     ),
     Fault(
         "aws-unavailable",
         TARGET,
         "RunInstances is answered 503 twice; it is asked again and all goes well",
-        _arm(troubles.unavailable),
+        _arm("unavailable"),
         ExitCode.DONE,
     ),
     Fault("aws-secret-missing", TARGET, "the secret that the stack names does not exist", _no_secret, ExitCode.FAILED, "token"),

@@ -48,6 +48,8 @@ K = 60.0
 class Ec2SpotStage:
     """Everything around one local AWS account. Entering starts it, leaving stops it."""
 
+    bucket = BUCKET  # the operator's own
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.behaviour = Behaviour(holds={what: seconds / K for what, seconds in RECORDED_S.items()})
