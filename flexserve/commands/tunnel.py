@@ -13,7 +13,8 @@ from flexserve.lifecycle.state import GONE, describe, time_of
 from flexserve.output import Output
 from flexserve.project import find
 from infra.access import from_output
-from verdict.errors import FlexserveError
+from infra.targets.protocol import State
+from verdict.errors import FlexserveError, Gone
 
 
 def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: bool) -> int:
@@ -33,6 +34,8 @@ def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: b
 
     def expired() -> datetime | None:
         now = describe(stack, look(live(), ref))
+        if now.state is State.RECLAIMED:
+            raise Gone("the machine was reclaimed", why=now.cause, way_out=f"flexserve up -s {stack} asks for a new one")
         return (now.expires_at or live().now()) if now.state in GONE else None
 
     def boot_phase() -> str | None:

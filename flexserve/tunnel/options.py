@@ -25,7 +25,8 @@ class Options:
     ssl: tls.SSLContext | None = None
     proxy: str | None = None
     expires_at: datetime | None = None  # the recorded end of the window, to show and to know when to ask
-    expired: Callable[[], datetime | None] | None = None  # when the window closed, asked of the cloud; None if it has not
+    expired: Callable[[], datetime | None] | None = None
+    """When the window closed, asked of the cloud; None if it has not. Raises `Gone` where it ended otherwise: a reclaim."""
     boot_phase: Callable[[], str | None] | None = None
     on_event: OnEvent | None = None
     ahead: bool = True  # IAP: open the next client's session in advance, one at a time

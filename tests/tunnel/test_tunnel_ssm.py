@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from flexserve.tunnel.options import Options
 from infra.access import Ssm
 from rehearsal.ssm import Service
 from tests.tunnel.backend import Backend, stream
-from verdict.errors import FlexserveError, NoAccess
+from verdict.errors import FlexserveError, Gone, NoAccess
 
 PLUGIN = """#!{python}
 import json, os, socket, sys, threading
@@ -105,6 +106,22 @@ def test_the_cause_is_told(service, pids, target, error, text) -> None:
     with pytest.raises(error) as caught, tunnel(Ssm("us-east-1", target), url=service):
         pass
     assert text in caught.value.what
+
+
+@pytest.mark.parametrize("how", ["window", "reclaim", "neither"])
+def test_a_machine_that_has_gone_is_gone_and_not_out_of_reach(service, pids, how) -> None:
+    def expired() -> datetime | None:
+        if how == "reclaim":
+            raise Gone("the machine was reclaimed", why="reclaimed at 03:04 UTC")
+        return datetime(2026, 1, 2, 3, 4, tzinfo=UTC) if how == "window" else None
+
+    with (
+        pytest.raises(FlexserveError) as caught,
+        tunnel(Ssm("us-east-1", "i-off"), options=Options(url=service, expired=expired)),
+    ):
+        pass
+    said = {"window": "expired at ", "reclaim": "the machine was reclaimed", "neither": "i-off is not connected"}
+    assert caught.value.what.startswith(said[how]) and isinstance(caught.value, Gone) == (how != "neither")
 
 
 def test_without_the_plugin(service, monkeypatch, tmp_path) -> None:

@@ -262,7 +262,10 @@ class IapTunnel(Tunnel):
         """The error of a closed window, or None. The callback may ask the cloud: it runs in a thread."""
         if self._options.expired is None:
             return None
-        when = await asyncio.get_running_loop().run_in_executor(None, self._options.expired)
+        try:
+            when = await asyncio.get_running_loop().run_in_executor(None, self._options.expired)
+        except Gone as otherwise:
+            return otherwise
         if when is None:
             return None
         return Gone(f"expired at {when.astimezone():%H:%M}", why="the window closed and the cloud deleted the machine")

@@ -27,7 +27,12 @@ async def open_ssm(access: Ssm, options: Options) -> AsyncIterator[Tunnel]:
     try:
         ssm = await asyncio.to_thread(plugin.client, access, options.url)
         opened = SsmTunnel(sock.getsockname()[1], ssm, access, options)
-        await opened.session()
+        try:
+            await opened.session()
+        except FlexserveError as error:
+            if gone := await opened.gone():  # the cloud's word for it says more than that nobody answers
+                raise gone from error
+            raise
         server = await asyncio.start_server(opened.serve, sock=sock)
     except BaseException:
         sock.close()
@@ -134,8 +139,16 @@ class SsmTunnel(Tunnel):
             await sink.drain()
 
     async def _examine(self) -> None:
-        """End the tunnel after a failure if the window has closed."""
-        if self._options.expired is not None and not self.over.done():
+        """End the tunnel after a failure if the machine has gone."""
+        if not self.over.done() and (gone := await self.gone()) and not self.over.done():
+            self.over.set_result(gone)
+
+    async def gone(self) -> Gone | None:
+        """The error of a closed window or a reclaim, or None. The callback asks the cloud: it runs in a thread."""
+        if self._options.expired is None:
+            return None
+        try:
             when = await asyncio.to_thread(self._options.expired)
-            if when is not None and not self.over.done():
-                self.over.set_result(Gone(f"expired at {when.astimezone():%H:%M}", why="the window closed"))
+        except Gone as otherwise:
+            return otherwise
+        return None if when is None else Gone(f"expired at {when.astimezone():%H:%M}", why="the window closed")
