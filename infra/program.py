@@ -17,7 +17,6 @@ from infra.deployment import Deployment
 from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state, reruns
 from infra.settle import Circumstances
 from infra.targets import registry
-from infra.targets.protocol import DeploymentRef
 from verdict.errors import FlexserveError
 
 environ: Mapping[str, str] = os.environ
@@ -77,6 +76,8 @@ def alive(state: Recorded, deployment: Deployment) -> bool:
     """
     if not state.live or state.kept is None:
         return state.live
+    from infra.targets.protocol import DeploymentRef
+
     chosen = {key.removeprefix("target."): choice.value for key, choice in state.kept.choices.items() if key.startswith("target.")}
     settings = {**deployment.target.model_dump(), **chosen}
     try:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import templates
 from startup import boot_phases, container, unit
 from startup.onboard import places
-from startup.onboard.aws import object_url
 from startup.quote import q, quoted_only, shell
 from startup.spec import BootSpec
 from verdict.errors import BadConfig, Refused
@@ -93,7 +92,6 @@ def _values(spec: BootSpec) -> Mapping[str, Any]:
         "places": places,
         "carried": carried,
         "unit": unit,
-        "aws_object_url": object_url,
         "end": END,
     }
 

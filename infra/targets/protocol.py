@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from startup.phases import BootStatus
 from verdict.errors import FlexserveError
+
+if TYPE_CHECKING:
+    from startup.phases import BootStatus
 
 
 class State(StrEnum):

@@ -14,7 +14,7 @@ from pathlib import Path
 from startup.onboard import causes
 from startup.onboard.attempt import pauses, sleep
 from startup.onboard.curl import Answer, ask
-from startup.onboard.places import AWS_CURL, AWS_SESSION, IMDS
+from startup.onboard.places import AWS_CURL, AWS_SESSION, IMDS, object_url
 
 SESSION_S = 21_600  # the longest that the service gives
 SPARE_S = 300.0  # credentials that end sooner are asked for again
@@ -75,11 +75,6 @@ def call(service: str, region: str, target: str, document: object, *, seconds: f
     headers = ("Content-Type: application/x-amz-json-1.1", f"X-Amz-Target: {target}")
     url = f"https://{service}.{region}.amazonaws.com/"
     return ask(url, *_signed(service, region), headers=headers, data=json.dumps(document), seconds=seconds)
-
-
-def object_url(region: str, bucket: str, key: str) -> str:
-    """Where S3 has an object, in path style: a bucket's name may have dots, and certificates have one star."""
-    return f"https://s3.{region}.amazonaws.com/{bucket}/{key}"
 
 
 def get(region: str, bucket: str, key: str, *options: str, seconds: float = 30) -> Answer:

@@ -26,3 +26,8 @@ CONTAINER = "flexserve-vllm"
 LABEL = "flexserve.config"
 
 SKIPPED = 90  # a phase that ends with this found its effect already there
+
+
+def object_url(region: str, bucket: str, key: str) -> str:
+    """Where S3 has an object, in path style: a bucket's name may have dots, and certificates have one star."""
+    return f"https://s3.{region}.amazonaws.com/{bucket}/{key}"

@@ -190,7 +190,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/7ee5cd759b67 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/fc4812479ece # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -1654,6 +1654,11 @@ CONTAINER = "flexserve-vllm"
 LABEL = "flexserve.config"
 
 SKIPPED = 90  # a phase that ends with this found its effect already there
+
+
+def object_url(region: str, bucket: str, key: str) -> str:
+    """Where S3 has an object, in path style: a bucket's name may have dots, and certificates have one star."""
+    return f"https://s3.{region}.amazonaws.com/{bucket}/{key}"
 FLEXSERVE_FILE
   put startup/onboard/process.py <<'FLEXSERVE_FILE'
 """One phase as a process group: its lines as they come, its limit kept, nothing of it left when it is over."""

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/796b3bf4b259 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/8222ff3bec4b # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -326,7 +326,7 @@ from pathlib import Path
 from startup.onboard import causes
 from startup.onboard.attempt import pauses, sleep
 from startup.onboard.curl import Answer, ask
-from startup.onboard.places import AWS_CURL, AWS_SESSION, IMDS
+from startup.onboard.places import AWS_CURL, AWS_SESSION, IMDS, object_url
 
 SESSION_S = 21_600  # the longest that the service gives
 SPARE_S = 300.0  # credentials that end sooner are asked for again
@@ -387,11 +387,6 @@ def call(service: str, region: str, target: str, document: object, *, seconds: f
     headers = ("Content-Type: application/x-amz-json-1.1", f"X-Amz-Target: {target}")
     url = f"https://{service}.{region}.amazonaws.com/"
     return ask(url, *_signed(service, region), headers=headers, data=json.dumps(document), seconds=seconds)
-
-
-def object_url(region: str, bucket: str, key: str) -> str:
-    """Where S3 has an object, in path style: a bucket's name may have dots, and certificates have one star."""
-    return f"https://s3.{region}.amazonaws.com/{bucket}/{key}"
 
 
 def get(region: str, bucket: str, key: str, *options: str, seconds: float = 30) -> Answer:
@@ -1806,6 +1801,11 @@ CONTAINER = "flexserve-vllm"
 LABEL = "flexserve.config"
 
 SKIPPED = 90  # a phase that ends with this found its effect already there
+
+
+def object_url(region: str, bucket: str, key: str) -> str:
+    """Where S3 has an object, in path style: a bucket's name may have dots, and certificates have one star."""
+    return f"https://s3.{region}.amazonaws.com/{bucket}/{key}"
 FLEXSERVE_FILE
   put startup/onboard/process.py <<'FLEXSERVE_FILE'
 """One phase as a process group: its lines as they come, its limit kept, nothing of it left when it is over."""
@@ -3187,6 +3187,12 @@ class NoCapacity(FlexserveError):
 
     exit_code = ExitCode.NO_CAPACITY
     kind = "no-capacity"
+
+
+class MissingProgram(FlexserveError):
+    """A program that this machine lacks; no waiting brings it."""
+
+    kind = "missing-program"
 
 
 class NoAccess(FlexserveError):
