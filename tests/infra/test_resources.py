@@ -197,7 +197,7 @@ SENTINEL = "hf_SENTINELsentinel0123456789"
 
 @pytest.mark.parametrize(
     "planted",
-    [SENTINEL, base64.b64encode(SENTINEL.encode()).decode(), base64.b64encode(gzip.compress(SENTINEL.encode())).decode()],
+    [SENTINEL, base64.b64encode(SENTINEL.encode()).decode(), base64.b64encode(gzip.compress(SENTINEL.encode(), mtime=0)).decode()],
 )
 def test_the_hunt_for_a_secret_value_finds_a_planted_one(planted):
     assert any(SENTINEL in text for text in unpacked(json.dumps({"metadata": planted})))
