@@ -3,7 +3,8 @@
 # make test       what CI runs
 # make prove-turing  the Turing patch, over every pinned vLLM release and the newest (fetches about 1.3 GB the first time)
 STACK ?= tpu-v6e
-PYTEST ?= --durations=15
+# Three processes: the long tests mostly wait for machines. A file stays in one of them, with its fixtures.
+PYTEST ?= --numprocesses=3 --dist=loadfile --durations=15
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Found by running it: the shim of a version manager may answer with another Python, or with none.
