@@ -63,8 +63,8 @@ ROWS: tuple[Cause, ...] = (
     ),
     Cause(
         "aws-secret-permission",
-        "{account} may not read secret {secret}",
-        "grant it secretsmanager:GetSecretValue on the secret (secret.grant `own`)",
+        "{account} may not read secret {secret}, or there is no such secret",
+        "flexserve secret put {secret}; or grant the role secretsmanager:GetSecretValue on it (secret.grant `own`)",
         phases=TOKEN,
         retry=True,
     ),

@@ -12,6 +12,7 @@ from startup.onboard.attempt import pauses, sleep
 from startup.onboard.curl import Answer
 from startup.onboard.secret import LONGEST_PAUSE, checked, keep
 
+LATE_GRANT_S = 120.0  # a grant of IAM's holds within a minute or so; a secret that is not there is refused in the same words
 REFUSALS = {
     "ResourceNotFoundException": "aws-secret-missing",
     "InvalidRequestException": "secret-disabled",  # marked for deletion
@@ -21,13 +22,17 @@ REFUSALS = {
 
 
 def fetch(region: str, secret: str) -> None:
-    """Put the secret's current version where `curl` finds it. Raises `Failed`; waits for late grants without end."""
+    """Put the secret's current version where `curl` finds it. Raises `Failed`; waits for a grant for as long as IAM may need."""
     aws.wait_for_credentials()
+    waited = 0.0
     for pause in pauses(LONGEST_PAUSE):
         reason = _access(region, secret)
         if not reason:
             return
+        if reason.startswith("aws-secret-permission") and waited >= LATE_GRANT_S:
+            raise causes.Failed(reason)
         causes.note(reason)
+        waited += pause
         print(f"again in {pause:g} s: {reason}", flush=True)
         sleep(pause)
 

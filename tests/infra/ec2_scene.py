@@ -169,8 +169,7 @@ class Ec2Scene(Scene):
             time.sleep(0.02)
 
     def report(self, key: str, document: str) -> None:
-        (self.folder / "status").mkdir(exist_ok=True)
-        (self.folder / "status" / key).write_text(document, encoding="utf-8")
+        (self.folder / key).write_text(document, encoding="utf-8")
         self.online()
 
     def speak(self, text: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pulumi
@@ -36,13 +38,25 @@ def registered(
 ) -> tuple[list[pulumi.runtime.MockResourceArgs], dict[str, Any]]:
     """What `build()` registers (inputs in camelCase, ints as floats), and its outputs, resolved."""
     recorder, outputs = Recorder(answers), {}
-    pulumi.runtime.set_all_config(dict(configuration or {}))
-    pulumi.runtime.set_mocks(recorder, project="flexserve", stack="tpu-v6e")
 
-    @pulumi.runtime.test
     def run() -> Any:
         stack = build()
         return pulumi.Output.all(**stack.outputs()).apply(outputs.update)
 
-    run()
+    with a_loop():
+        pulumi.runtime.set_all_config(dict(configuration or {}))
+        pulumi.runtime.set_mocks(recorder, project="flexserve", stack="tpu-v6e")
+        pulumi.runtime.test(run)()
     return recorder.resources, outputs
+
+
+@contextmanager
+def a_loop() -> Iterator[None]:
+    """An event loop as the current one: the SDK asks for it, and another test's `asyncio.run` leaves none behind."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

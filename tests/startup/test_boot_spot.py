@@ -15,7 +15,7 @@ from startup.turing import patch
 from startup.turing.tree import MODULE
 from startup.unit import config_hash
 from tests.startup.specs import SPOT, SPOT_ANONYMOUS
-from tests.startup.world import TOKEN, Boot, World, wait_for
+from tests.startup.world import TOKEN, Boot, World
 from tests.turing.shape import SOURCE
 
 ORDER = ("host", "driver", "token", "build", "weights", "patch", "load", "compile", "serving")
@@ -151,13 +151,18 @@ def test_what_passes_by_itself(spot: World, faults: dict[str, str]) -> None:
     assert (done.code, done.status.state) == (0, "serving"), done.out
 
 
-def test_what_is_waited_for_is_said(spot: World) -> None:
+def test_a_grant_that_comes_late_is_waited_for(spot: World) -> None:
+    spot.faults(secret="permission-late")
+    done = boot(spot)
+    assert done.code == 0, done.out
+    assert "again in 1 s: aws-secret-permission: fs-k3j9x2 may not read secret hf-token" in done.out
+
+
+def test_a_grant_that_never_comes_is_not_waited_for_until_the_phase_ends(spot: World) -> None:
     spot.faults(secret="permission")
-    spot.install(SPOT)
-    process = spot.start("run")
-    wait_for(lambda: "aws-secret-permission: fs-k3j9x2 may not read secret hf-token" in (spot.folder / "console").read_text())
-    spot.faults()
-    assert process.wait(120) == 0
+    done = boot(spot)
+    assert (done.code, done.cause()) == (1, "aws-secret-permission"), done.out
+    assert "(gave up" not in done.out
 
 
 def test_no_secret_no_question(spot: World) -> None:

@@ -82,7 +82,7 @@ def secrets(h, url, world):
     if not signed(h, "secretsmanager"):
         return h.send(400, {"__type": "UnrecognizedClientException"})
     fault = world.fault("secret")
-    if fault == "permission":
+    if fault == "permission" or (fault == "permission-late" and world.count("grant") < 4):
         return h.send(400, {"__type": "AccessDeniedException", "Message": "not authorized"})
     if fault == "missing":
         return h.send(400, {"__type": "ResourceNotFoundException"})

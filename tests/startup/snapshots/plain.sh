@@ -190,7 +190,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/fc4812479ece # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/708b1d282c4d # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -1078,8 +1078,8 @@ ROWS: tuple[Cause, ...] = (
     ),
     Cause(
         "aws-secret-permission",
-        "{account} may not read secret {secret}",
-        "grant it secretsmanager:GetSecretValue on the secret (secret.grant `own`)",
+        "{account} may not read secret {secret}, or there is no such secret",
+        "flexserve secret put {secret}; or grant the role secretsmanager:GetSecretValue on it (secret.grant `own`)",
         phases=TOKEN,
         retry=True,
     ),

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/8222ff3bec4b # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/70609f64a918 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -1285,8 +1285,8 @@ ROWS: tuple[Cause, ...] = (
     ),
     Cause(
         "aws-secret-permission",
-        "{account} may not read secret {secret}",
-        "grant it secretsmanager:GetSecretValue on the secret (secret.grant `own`)",
+        "{account} may not read secret {secret}, or there is no such secret",
+        "flexserve secret put {secret}; or grant the role secretsmanager:GetSecretValue on it (secret.grant `own`)",
         phases=TOKEN,
         retry=True,
     ),
@@ -2230,6 +2230,7 @@ from startup.onboard.attempt import pauses, sleep
 from startup.onboard.curl import Answer
 from startup.onboard.secret import LONGEST_PAUSE, checked, keep
 
+LATE_GRANT_S = 120.0  # a grant of IAM's holds within a minute or so; a secret that is not there is refused in the same words
 REFUSALS = {
     "ResourceNotFoundException": "aws-secret-missing",
     "InvalidRequestException": "secret-disabled",  # marked for deletion
@@ -2239,13 +2240,17 @@ REFUSALS = {
 
 
 def fetch(region: str, secret: str) -> None:
-    """Put the secret's current version where `curl` finds it. Raises `Failed`; waits for late grants without end."""
+    """Put the secret's current version where `curl` finds it. Raises `Failed`; waits for a grant for as long as IAM may need."""
     aws.wait_for_credentials()
+    waited = 0.0
     for pause in pauses(LONGEST_PAUSE):
         reason = _access(region, secret)
         if not reason:
             return
+        if reason.startswith("aws-secret-permission") and waited >= LATE_GRANT_S:
+            raise causes.Failed(reason)
         causes.note(reason)
+        waited += pause
         print(f"again in {pause:g} s: {reason}", flush=True)
         sleep(pause)
 
