@@ -137,6 +137,7 @@ class HostImage(Row, frozen=True, kw_only=True):
 
     `family` is a family's name, or on AWS the public parameter that names the newest one. `root_gb`: its own disk, None unknown.
     `torch`, `cuda` and `python` are what it brings along for a server that is built on it; empty where it brings none.
+    `build_minutes`: how long that server took to compile with `build_jobs` compilers at a time; 0 unknown.
     """
 
     project: str
@@ -148,3 +149,5 @@ class HostImage(Row, frozen=True, kw_only=True):
     torch: str = ""
     cuda: str = ""
     python: str = ""
+    build_minutes: int = 0
+    build_jobs: int = 0

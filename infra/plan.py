@@ -38,6 +38,7 @@ class Plan:
     cost: Cost
     boot: BootSpec
     allowed: tuple[str, ...]
+    making_minutes: float | None = None  # that the machine compiles the first time; None: it does not, or nobody knows
 
     @property
     def region(self) -> str:
@@ -56,7 +57,7 @@ class Plan:
             "places": list(d.target.places),
             "model": {"name": self.model.name, "revision": self.boot.model_revision},
             "image": {"name": d.image.name, "digest": self.boot.image_digest} if d.image else None,
-            "build": _build(self.boot),
+            "build": self._build(),
             "argv": list(cli_argv(self.vllm)),
             "disk_gb": d.target.disk_gb,
             "disk_needed_gb": self.disk_needed_gb,
@@ -77,6 +78,16 @@ class Plan:
             },
             "allowed": list(self.allowed),
         }
+
+    def _build(self) -> dict[str, object] | None:
+        """Which build serves, where no image does: the name under which it is kept, and what making it here would take."""
+        if self.boot.ec2 is None:
+            return None
+        document: dict[str, object] = {"key": self.boot.ec2.build_key, "where": "machine" if self.boot.ec2.may_build else "by_hand"}
+        if self.making_minutes is not None:
+            usd = None if self.cost.unknown else round(self.cost.per_hour * self.making_minutes / 60, 2)
+            document |= {"making_minutes": round(self.making_minutes), "making_usd": usd}
+        return document
 
 
 def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = ()) -> Plan:
@@ -141,6 +152,7 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         ),
         boot,
         allowed,
+        target.making_minutes(machine, catalog.host_images),
     )
     return replace(plan, boot=registry.module(target.kind, "resources").boot_spec(plan))
 
@@ -184,11 +196,6 @@ def check_extra_args(extra: Iterable[str]) -> None:
             raise BadConfig(f"flexserve:serving.extra_args.{given}: flexserve decides it", way_out="leave it out")
         if name in fields(Serving):
             raise BadConfig(f"flexserve:serving.extra_args.{given} has a key of its own", way_out=f"set flexserve:serving.{name}")
-
-
-def _build(boot: BootSpec) -> dict[str, object] | None:
-    """Which build serves, where no image does: the name under which it must be kept."""
-    return {"key": boot.ec2.build_key} if boot.ec2 else None
 
 
 def is_commit(revision: str) -> bool:

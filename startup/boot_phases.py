@@ -24,7 +24,12 @@ PHASES: Mapping[str, PhaseRow] = {
         PhaseRow("packages", "install Docker, hold its packages, turn automatic upgrades off", (), "it was done before"),
         PhaseRow("docker", "start Docker, wait until it answers", ("packages",), "`docker info` works"),
         PhaseRow("token", "fetch the Hub token from Secret Manager as the machine's own identity", (), "the weights are complete"),
-        PhaseRow("build", "take the kept build of vLLM from the bucket, check and unpack it", ("driver",), "it is unpacked"),
+        PhaseRow(
+            "build",
+            "take the kept build of vLLM from the bucket, check and unpack it; or make it, where the stack says so (then 7200 s)",
+            ("driver",),
+            "it is unpacked",
+        ),
         PhaseRow("patch", "apply the Turing patch to the build, check it", ("build",), "never"),
         PhaseRow("image", "pull the container image by digest", ("docker",), "the image is there"),
         PhaseRow(

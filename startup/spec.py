@@ -23,6 +23,7 @@ PHASE_LIMITS: Mapping[str, int] = {
     "compile": 1800,
     "serving": 600,
 }
+MAKING_LIMIT = 7200  # seconds of phase `build` where the machine may make it
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,23 @@ class SecretRef:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """What the machine makes where the bucket holds no build, on the torch that its image has; an empty one is not compared."""
+
+    vllm: str
+    commit: str
+    torch: str
+    cuda: str
+    python: str
+    free_gb: int  # of the disk, for toolkit, source, what is compiled, and the archive
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As the machine's command takes it."""
+        return (self.vllm, self.commit, self.torch, self.cuda, self.python, str(self.free_gb))
+
+
+@dataclass(frozen=True)
 class Ec2Boot:
     """What a boot on EC2 needs besides: where its script and the kept builds are, the card it expects, and when it must end."""
 
@@ -50,7 +68,12 @@ class Ec2Boot:
     gpu: str = "T4G"
     capability: str = "7.5"
     swap_gb: int = 0
-    may_build: bool = False  # whether the machine makes a build that is not kept yet
+    recipe: Recipe | None = None  # how the machine makes a build that is not kept yet; None: it does not
+
+    @property
+    def may_build(self) -> bool:
+        """Whether the machine makes a build that is not kept yet."""
+        return self.recipe is not None
 
 
 @dataclass(frozen=True)

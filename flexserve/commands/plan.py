@@ -85,7 +85,12 @@ def _server(plan: Plan) -> tuple[str, str]:
         return "image", plan.deployment.image.name + ("" if plan.boot.image_digest else " (digest unresolved until up)")
     build = plan.as_dict()["build"]
     assert isinstance(build, dict)
-    return "build", f"{build['key']} (must be kept in the bucket)"
+    if build["where"] != "machine":
+        return "build", f"{build['key']} (must be kept in the bucket)"
+    minutes, usd = build.get("making_minutes"), build.get("making_usd")
+    time = "of paid time that nobody has measured" if minutes is None else f"about {minutes} minutes of paid time"
+    cost = ", at a price that is not known" if usd is None else f", {dollars(usd)}"
+    return "build", f"{build['key']} (made on the machine where the bucket has none: {time}{cost}, the first time)"
 
 
 def _count(value: int | None) -> str:

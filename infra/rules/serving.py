@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infra.rules.rule import Broken, Rule, Situation
+from startup.spec import MAKING_LIMIT
 from startup.turing import limits
 
 TURING = "7.5"
@@ -52,7 +53,20 @@ def vllm_too_old(s: Situation) -> Broken | None:
     return Broken(f"vLLM {has} does not serve on {s.accelerator.title}: it is older than {oldest}", f"build {oldest} or newer")
 
 
+def build_too_long(s: Situation) -> Broken | None:
+    """A build that the machine would make, and that takes longer than its phase or the window may."""
+    minutes = s.deployment.target.making_minutes(s.machine, s.catalog.host_images) if s.machine else None
+    most = min(MAKING_LIMIT, s.deployment.common.window) / 60
+    if minutes is None or s.machine is None or minutes <= most:
+        return None
+    return Broken(
+        f"vLLM would compile for some {minutes:.0f} minutes on {s.machine.name} (scaled from a measured run), and {most:.0f} "
+        "are allowed",
+        "take a larger machine type for the first time, as g5g.4xlarge; or make the build by hand: target.build.where",
+    )
+
+
 SERVING: Sequence[Rule] = tuple(
     Rule(check.__name__.replace("_", "-"), (check.__doc__ or "").strip(), check)
-    for check in (attention_backend_unsupported, group_too_large, vllm_too_old)
+    for check in (attention_backend_unsupported, group_too_large, vllm_too_old, build_too_long)
 )

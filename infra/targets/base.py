@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from infra.shape import Settings
+
+if TYPE_CHECKING:
+    from catalog.rows import HostImage, MachineType
 
 
 class _Provisioned(Protocol):
@@ -44,6 +47,10 @@ class TargetSettings(Settings):
     def beside_gb(self, memory_gib: float) -> float:  # noqa: ARG002 - a target may need it
         """GB on the boot disk beside image and weights, on a machine of that much memory."""
         return 0.0
+
+    def making_minutes(self, machine: MachineType, images: Iterable[HostImage]) -> float | None:  # noqa: ARG002
+        """Minutes that the machine compiles its server; None where it does not, or nobody knows."""
+        return None
 
     @property
     def billed(self) -> tuple[tuple[str, str, float], ...]:

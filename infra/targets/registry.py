@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 import infra.targets
 
 if TYPE_CHECKING:
+    from catalog.rows import HostImage, MachineType
     from infra.access import Program
     from infra.targets.protocol import LiveTarget
 
@@ -69,6 +70,9 @@ class TargetConfig(Protocol):
 
     def beside_gb(self, memory_gib: float) -> float:
         """GB on the boot disk beside image and weights."""
+
+    def making_minutes(self, machine: MachineType, images: Iterable[HostImage]) -> float | None:
+        """Minutes that the machine compiles its server; None where it does not, or nobody knows."""
 
     @property
     def billed(self) -> tuple[tuple[str, str, float], ...]:

@@ -42,6 +42,10 @@ def main(words: Sequence[str]) -> int:
             from startup.onboard import build
 
             build.take(build.Kept(region, bucket, folder, capability), Path(place))
+        case ["take-or-make" | "make" as how, region, bucket, folder, capability, place, *recipe]:
+            from startup.onboard import build, making
+
+            making.main(build.Kept(region, bucket, folder, capability), Path(place), recipe, take=how != "make")
         case ["reclaim"]:
             from startup.onboard import reclaim
 

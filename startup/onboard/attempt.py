@@ -13,7 +13,7 @@ from startup.onboard import causes
 
 def pauses(longest: float = 60) -> Iterator[float]:
     """Seconds between tries: 1, 2, 4, … up to `longest`."""
-    return (min(2.0**turn, longest) for turn in itertools.count())
+    return (min(2.0 ** min(turn, 30), longest) for turn in itertools.count())
 
 
 def sleep(seconds: float) -> None:

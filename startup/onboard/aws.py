@@ -82,7 +82,14 @@ def get(region: str, bucket: str, key: str, *options: str, seconds: float = 30) 
     return ask(object_url(region, bucket, key), *options, *_signed("s3", region), headers=UNSIGNED, seconds=seconds)
 
 
-UNSIGNED = ("x-amz-content-sha256: UNSIGNED-PAYLOAD",)  # the connection is TLS; what is asked for has no body
+def put(region: str, bucket: str, key: str, file: Path, *, seconds: float = 1700) -> Answer:
+    """A file as one object of S3, in one request."""
+    url = object_url(region, bucket, key)
+    return ask(url, "-T", str(file), *_signed("s3", region), headers=UNSIGNED, seconds=seconds)
+
+
+# The connection is TLS; what is asked for has no body, and what is put is hashed in its manifest.
+UNSIGNED = ("x-amz-content-sha256: UNSIGNED-PAYLOAD",)
 
 
 def error_code(answer: Answer) -> str:

@@ -141,7 +141,9 @@ class Boot:
     def _work(self, step: Step) -> str:
         """Run one phase and report it; its result."""
         cause_file = places.RUN / f"cause-{step.name}"
-        cause_file.unlink(missing_ok=True)
+        warning_file = cause_file.with_name(f"{cause_file.name}.warning")
+        for file in (cause_file, warning_file):
+            file.unlink(missing_ok=True)
         record = Record(self._report, step, self._run, self._began)
         shown = ""
 
@@ -165,8 +167,9 @@ class Boot:
         )
         if ended.status in (0, places.SKIPPED):
             result = "done" if ended.status == 0 else "skipped"
-            record.keep(result)
-            self._say(f"phase {step.name} {result} in {record.seconds():.1f} s")
+            warning = self._noted(warning_file)
+            record.keep(result, warning)
+            self._say(f"phase {step.name} {result} in {record.seconds():.1f} s" + (f", but {warning}" if warning else ""))
             return result
         if self.stop.is_set():
             record.keep("failed", "stopped: the boot was told to stop")

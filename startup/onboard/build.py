@@ -39,6 +39,10 @@ class Kept:
         return self.folder.rpartition("/")[2]
 
 
+class Missing(causes.Failed):
+    """The bucket holds none that this machine may read."""
+
+
 def take(kept: Kept, place: Path) -> None:
     """Make `place` the unpacked build. Raises `Failed`; waits while the bucket does not answer."""
     aws.wait_for_credentials()
@@ -80,7 +84,7 @@ def _asked(kept: Kept, name: str) -> Answer:
         if answer.status == 200:
             return answer
         if answer.status in (403, 404) and aws.error_code(answer) not in ("ExpiredToken", "RequestTimeTooSkewed"):
-            raise causes.Failed(causes.say("no-build", bucket=kept.bucket, key=kept.key))
+            raise Missing(causes.say("no-build", bucket=kept.bucket, key=kept.key))
         _wait(answer, pause)
     raise AssertionError("pauses never end")
 
@@ -93,7 +97,7 @@ def _archive(kept: Kept, manifest: dict[str, Any], archive: Path) -> None:
         answer = aws.get(kept.region, kept.bucket, f"{kept.folder}/{name}", "-C", "-", "--fail", "-o", str(archive), seconds=1700)
         got = archive.stat().st_size if archive.exists() else 0
         if got == size:
-            if _sha256(archive) == manifest["sha256"]:
+            if sha256_of(archive) == manifest["sha256"]:
                 return
             wrong += 1
             archive.unlink()
@@ -114,7 +118,8 @@ def _wait(answer: Answer, pause: float, more: str = "") -> None:
     sleep(pause)
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """Hex."""
     digest = hashlib.sha256()
     with file.open("rb") as data:
         os.posix_fadvise(data.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)

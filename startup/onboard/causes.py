@@ -31,7 +31,7 @@ ROWS: tuple[Cause, ...] = (
         "another package manager holds dpkg's lock",
         "it ends by itself, or reset the machine",
         r"Could not get lock|Unable to (?:acquire|lock)|dpkg frontend lock|is another process using it|dpkg was interrupted",
-        ("packages",),
+        ("packages", "build"),
         retry=True,
     ),
     Cause(
@@ -56,7 +56,7 @@ ROWS: tuple[Cause, ...] = (
         "the distribution offers no {package}",
         "use a host image of Debian or Ubuntu, or one with Docker",
         r"Unable to locate package (?P<package>\S+)|Package '?(?P<package2>[^\s']+)'? has no installation candidate",
-        ("packages",),
+        ("packages", "build"),
     ),
     Cause(
         "docker-down",
@@ -350,6 +350,14 @@ def note(text: str) -> None:
         fresh = path.with_name(path.name + ".new")
         fresh.write_text(text, encoding="utf-8")
         fresh.replace(path)
+
+
+def warn(text: str) -> None:
+    """Say what went wrong although the phase goes well: it is reported with its end."""
+    print(text, flush=True)
+    place = os.environ.get("FLEXSERVE_CAUSE")
+    if place:
+        Path(f"{place}.warning").write_text(text, encoding="utf-8")
 
 
 def last_words(lines: Sequence[str]) -> str:

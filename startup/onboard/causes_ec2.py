@@ -53,6 +53,83 @@ ROWS: tuple[Cause, ...] = (
         "make it with TORCH_CUDA_ARCH_LIST={wanted}",
         phases=BUILD,
     ),
+    Cause(
+        "build-not-kept",
+        "the build serves here and is not kept: bucket {bucket} did not take {key} ({detail})",
+        "the next boot of this machine tries again; or copy {folder} by hand",
+        phases=BUILD,
+    ),
+    # build, where the machine makes it
+    Cause("build-other-machine", "the build is for {wanted}, this machine is {found}", "check target.machine_type", phases=BUILD),
+    Cause(
+        "build-no-torch",
+        "the host image has no torch to build on ({detail})",
+        "take a deep learning image with PyTorch: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-torch-cpu",
+        "the host image's torch {found} knows no CUDA",
+        "take a deep learning image for GPUs: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-torch-without-arch",
+        "the host image's torch holds {found}, and this card needs {wanted}",
+        "take an image line whose torch holds it: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-torch-other",
+        "{name} is {found}, the build is named for {wanted}",
+        "take the host image that the catalog describes: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-no-space",
+        "{free} GB are free, making the build needs {wanted} GB",
+        "raise target.disk_gb",
+        phases=BUILD,
+    ),
+    Cause("build-no-nvcc", "no CUDA compiler of torch's version at {path} ({detail})", "see the log", phases=BUILD),
+    Cause(
+        "build-commit",
+        "vLLM's repository gave {found} for commit {wanted}",
+        "check target.build.commit",
+        r"not our ref (?P<wanted>[0-9a-f]+)|couldn't find remote ref (?P<wanted2>\S+)",
+        BUILD,
+    ),
+    Cause(
+        "build-unknown-release",
+        "this release of vLLM has no {detail}",
+        "take a release from 0.27.2rc0 on: target.build",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-memory",
+        "a compiler ran out of memory",
+        "fewer go on at a time; with one at a time take a larger machine type: target.machine_type",
+        r"\bKilled\b|[Oo]ut of memory|virtual memory exhausted|Cannot allocate memory|died of signal 9|status 137",
+        BUILD,
+    ),
+    Cause(
+        "build-source-unreachable",
+        "a repository does not answer ({detail})",
+        "give the machine a way out: egress `address` or `nat`",
+        r"(?P<detail>unable to access '[^']*'|Could not resolve host\S* \S+|Failed to connect to \S+|Failed to fetch \S+"
+        r"|Temporary failure resolving \S+|Max retries exceeded|Temporary failure in name resolution"
+        r"|RPC failed|early EOF|Read timed out)",
+        BUILD,
+        retry=True,
+        tries=8,
+    ),
+    Cause(
+        "build-does-not-load",
+        "vLLM was compiled and does not load ({detail})",
+        "see the log; another release: target.build",
+        phases=BUILD,
+    ),
+    Cause("build-not-packed", "the build could not be packed ({detail})", "see the log", phases=BUILD),
     # token
     Cause(
         "aws-secret-missing",

@@ -279,6 +279,13 @@ def everything(s):
     }
 
 
+def test_only_a_machine_that_makes_the_build_may_write_it():
+    """And nothing beside it: neither the script that it runs nor another build."""
+    may = {made: json.loads(rights.machine("us-east-1", BASE, ID, None, own_bucket=True, made=made)) for made in ("", "key")}
+    writes = {made: [s["Resource"] for s in doc["Statement"] if "Put" in json.dumps(s)] for made, doc in may.items()}
+    assert writes == {"": [], "key": [f"arn:aws:s3:::{BASE}/builds/key/*"]}
+
+
 def test_snapshot(g5g_spot, root):
     s = settle(g5g_spot(), Catalog.load(), None, at(), answers(TODAY))
     path = root / "tests" / "infra" / "snapshots" / "g5g-spot.json"

@@ -38,7 +38,8 @@ BROKEN = [
     ("disk-too-large", "target.disk_gb=65537", "target.disk_gb"),
     ("disk-type-unsupported", "target.disk_type=pd-standard", "hyperdisk-balanced"),
 ]
-ELSEWHERE = {"zone-without-size", "attention-backend-unsupported", "group-too-large", "vllm-too-old"}  # test_rules_g5g.py
+# In test_rules_g5g.py.
+ELSEWHERE = {"zone-without-size", "attention-backend-unsupported", "group-too-large", "vllm-too-old", "build-too-long"}
 
 
 @pytest.mark.parametrize(("rule", "setting", "way_out"), BROKEN)

@@ -40,6 +40,8 @@ BROKEN = [
     ("attention-backend-unsupported", ["serving.extra_args={attention-backend: FLEX_ATTENTION}"], "TRITON_ATTN"),
     ("vllm-too-old", ["target.build.vllm=0.27.1"], "0.27.2rc0"),
     ("vllm-too-old", ["target.build.vllm=0.26.0"], "0.27.2rc0"),
+    ("build-too-long", ["target.build.where=machine"], "g5g.4xlarge"),
+    ("build-too-long", ["target.build.where=machine", "target.machine_type=g5g.4xlarge", "window=1h"], "target.build.where"),
     ("over-context", ["serving.max_model_len=131073"], "131072"),
     ("length-does-not-fit", ["model.name=google/gemma-4-26B-A4B-it"], "smaller model"),
     ("length-does-not-fit", ["serving.gpu_memory_utilization=0.72", "serving.max_model_len=131072"], "serving.max_model_len"),
@@ -53,6 +55,29 @@ def test_a_broken_rule_refuses_by_name(g5g_spot, rule, settings, way_out):
     with pytest.raises(Refused) as error:
         make_plan(g5g_spot(*settings), Catalog.load())
     assert error.value.rule == rule and way_out in error.value.way_out
+
+
+@pytest.mark.parametrize(
+    ("settings", "minutes"),
+    [
+        ([], None),
+        (["target.machine_type=g5g.4xlarge"], 115),
+        (["target.machine_type=g5g.4xlarge", "target.on_demand=only"], 115),
+        (["target.machine_type=g5g.8xlarge", "target.on_demand=only"], 54),
+    ],
+)
+def test_a_build_on_the_machine_says_what_it_takes(g5g_spot, settings, minutes):
+    """Scaled by compilers at a time from the measured 67 minutes with 12. An unknown price, as that of spot, stays unknown."""
+    where = ["target.build.where=machine"] if settings else []
+    plan = make_plan(g5g_spot(*where, *settings), Catalog.load())
+    build = plan.as_dict()["build"]
+    assert (build["where"], build.get("making_minutes")) == ("machine" if minutes else "by_hand", minutes)
+    known = minutes and not plan.cost.unknown
+    assert build.get("making_usd") == (round(plan.cost.per_hour * plan.making_minutes / 60, 2) if known else None)
+    assert bool(known) == ("target.on_demand=only" in settings)
+    assert plan.boot.ec2.may_build is bool(minutes) and plan.boot.phase_limits["build"] == (7200 if minutes else 1800)
+    if minutes:
+        assert plan.boot.ec2.recipe.words[:2] == ("0.27.2rc0", COMMIT)
 
 
 def test_the_shipped_stack_breaks_none_once_it_is_filled_in(g5g_spot):
@@ -133,7 +158,7 @@ BAD = [
     ("target.network={vpc: vpc-12345678, subnets: {us-east-1a: subnet-12345678}}", "us-east-1b"),
     ("target.build.commit=main", "40 hexadecimal"),
     ("target.build.vllm=newest", "0.27.2rc0"),
-    ("target.build.where=machine", "no such key"),
+    ("target.build.where=builder", "by_hand"),
     ("target.disk_iops=1000", "disk_iops"),
     ("target.disk_throughput=2000", "disk_throughput"),
     ("target.max_price_per_hour=0", "max_price_per_hour"),

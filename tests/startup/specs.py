@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from startup.spec import BootSpec, Ec2Boot, SecretRef
+from startup.spec import MAKING_LIMIT, BootSpec, Ec2Boot, Recipe, SecretRef
 
 PLAIN = BootSpec(
     template="gce_flex",
@@ -60,6 +60,13 @@ SPOT = BootSpec(
         swap_gb=16,
     ),
 )
+assert SPOT.ec2 is not None
+MAKES = replace(
+    SPOT,
+    ec2=replace(SPOT.ec2, recipe=Recipe("0.27.2rc0", "0123456789" * 4, "2.12.0", "13.2", "3.12", free_gb=1)),
+    phase_limits={**SPOT.phase_limits, "build": MAKING_LIMIT},
+)
+"""A machine that makes the build where the bucket has none."""
 SPOT_ANONYMOUS = replace(SPOT, secret=None)
 
 ALL = {
@@ -70,4 +77,5 @@ ALL = {
     "unresolved": UNRESOLVED,
     "awkward": AWKWARD,
     "spot": SPOT,
+    "makes": MAKES,
 }

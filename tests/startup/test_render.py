@@ -12,7 +12,7 @@ import pytest
 
 from startup.quote import quoted_only
 from startup.render import END, ONBOARD, SCRIPT_BYTES, STUB_BYTES, _environment, render
-from tests.startup.specs import ALL, AWKWARD, PLAIN, SPOT, UNRESOLVED
+from tests.startup.specs import ALL, AWKWARD, MAKES, PLAIN, SPOT, UNRESOLVED
 from verdict.errors import BadConfig, Refused
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +137,7 @@ def carried_by(spec):
 
 
 NOT_ON_A_MACHINE = {"catalog.loader", "startup.turing.fetch", "startup.turing.prove"}  # imported by `prove` alone
-KINDS = pytest.mark.parametrize("spec", [PLAIN, SPOT], ids=lambda spec: spec.template)
+KINDS = pytest.mark.parametrize("spec", [PLAIN, SPOT, MAKES], ids=("gce_flex", "ec2_spot", "ec2_spot that makes"))
 
 
 @KINDS
@@ -146,7 +146,7 @@ def test_the_script_carries_every_module_that_it_runs(spec):
     assert {f"startup/onboard/{name}.py" for name in ONBOARD} <= set(carried)
     for path, text in carried.items():
         assert text == ("" if path == "startup/__init__.py" else (ROOT / path).read_text())
-    elsewhere = set(carried_by(PLAIN)) | set(carried_by(SPOT))
+    elsewhere = set(carried_by(PLAIN)) | set(carried_by(SPOT)) | set(carried_by(MAKES))
     for name, module in imports(carried):
         if module.partition(".")[0] in ("startup", "verdict", "catalog") and module not in NOT_ON_A_MACHINE:
             known = elsewhere if name.endswith("onboard/__main__.py") else set(carried)  # the one that has parts for both
@@ -155,7 +155,7 @@ def test_the_script_carries_every_module_that_it_runs(spec):
 
 
 def test_every_module_of_the_boot_is_carried_by_some_script():
-    everywhere = set(carried_by(PLAIN)) | set(carried_by(SPOT))
+    everywhere = set(carried_by(PLAIN)) | set(carried_by(SPOT)) | set(carried_by(MAKES))
     assert {f"startup/onboard/{path.name}" for path in (ROOT / "startup" / "onboard").glob("*.py")} <= everywhere
 
 

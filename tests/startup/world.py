@@ -24,8 +24,10 @@ from startup.spec import BootSpec
 HERE = Path(__file__).parent / "fakes"
 TOKEN = "hf_" + "SENTINELsentinel42"
 AWS = ("s3.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com")
+MAKING = ("uname", "git", "cuobjdump", "rustup")  # what a build is made with; the toolkit comes by apt-get
 SPOT = ("nvidia-smi", "swapon", "mkswap", "fallocate", "iptables")
-NAMES = ("metadata.google.internal", "secretmanager.googleapis.com", "huggingface.co", "cdn.huggingface.test", *AWS)
+BUILDS = ("developer.download.nvidia.com", "sh.rustup.rs")
+NAMES = ("metadata.google.internal", "secretmanager.googleapis.com", "huggingface.co", "cdn.huggingface.test", *AWS, *BUILDS)
 HOSTS = """127.0.0.1 localhost
 169.254.169.254 metadata.google.internal
 127.0.0.2 secretmanager.googleapis.com
@@ -33,6 +35,8 @@ HOSTS = """127.0.0.1 localhost
 127.0.0.4 cdn.huggingface.test
 127.0.0.6 s3.us-east-1.amazonaws.com
 127.0.0.7 secretsmanager.us-east-1.amazonaws.com
+127.0.0.8 developer.download.nvidia.com
+127.0.0.9 sh.rustup.rs
 """
 ENTER = r"""
 set -e
@@ -50,6 +54,9 @@ mount -t tmpfs tmpfs /run
 mkdir /run/flexserve
 mount --bind "$W/run" /run/flexserve
 mount -t tmpfs tmpfs /opt
+mount -t tmpfs tmpfs /usr/local
+mkdir -p /usr/local/bin /usr/local/sbin
+mount --bind "$W/home" /root
 mkdir -p "$W/none"
 for folder in /usr/local/bin /usr/local/sbin /usr/sbin; do mount --bind "$W/none" $folder; done # no engine of this host's
 "$PYTHON" -S -B "$FAKES/cloud.py" "$W" >"$W/cloud.log" 2>&1 &
@@ -72,14 +79,14 @@ class World:
 
     def __init__(self, folder: Path, tls: Path) -> None:
         self.folder = folder
-        for name in ("state", "run", "units", "docker", "bin", "metadata", "held", "none"):
+        for name in ("state", "run", "units", "docker", "bin", "metadata", "held", "none", "home"):
             (folder / name).mkdir(parents=True)
         (folder / "hosts").write_text(HOSTS)
         (folder / "console").touch()
         (folder / "secret").write_text(TOKEN)
         shutil.copytree(tls, folder / "tls")
         self.faults()
-        for name in ("apt-get", "apt-mark", "dpkg", "dpkg-query", "systemctl", "journalctl", *SPOT):
+        for name in ("apt-get", "apt-mark", "dpkg", "dpkg-query", "systemctl", "journalctl", *SPOT, *MAKING):
             self.command(name, (HERE / "client.sh").read_text().replace("@WORLD@", str(folder)))
         record = f"""#!/bin/bash\n{{ printf '%q ' "$0" "$@"; export -p; }} >>{folder}/calls.raw"""
         self.command("curl", f'{record}\nexec /usr/bin/curl "$@"\n')

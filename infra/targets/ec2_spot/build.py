@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from catalog.loader import Catalog
-from infra.targets.ec2_spot.config import Config
+from infra.targets.ec2_spot.config import MAKING_GB, Config
+from startup.spec import Recipe
 from startup.turing.patch import VERSION
 
 
@@ -15,9 +16,7 @@ def build_key(config: Config, capability: str, catalog: Catalog | None = None) -
     The image counts by the name that was asked for: a newer one of the same line has the same torch, or the machine, which
     compares the build's manifest with what it finds, refuses it.
     """
-    rows = {row.family: row for row in (catalog or Catalog.load()).host_images}
-    host = rows.get(config.host_image)
-    torch, cuda, python = (host.torch, host.cuda, host.python) if host else ("", "", "")
+    torch, cuda, python = _brings(config, catalog)
     image = hashlib.sha256(config.host_image.encode()).hexdigest()[:8]
     parts = (
         config.build.commit[:12],
@@ -29,3 +28,17 @@ def build_key(config: Config, capability: str, catalog: Catalog | None = None) -
         image,
     )
     return "-".join(parts)
+
+
+def recipe(config: Config, catalog: Catalog | None = None) -> Recipe | None:
+    """What the machine makes where none is kept; None where it is made by hand."""
+    if config.build.where != "machine":
+        return None
+    return Recipe(config.build.vllm, config.build.commit, *_brings(config, catalog), free_gb=MAKING_GB)
+
+
+def _brings(config: Config, catalog: Catalog | None) -> tuple[str, str, str]:
+    """Torch, CUDA and Python of the host image; empty where it is not in the catalog."""
+    rows = {row.family: row for row in (catalog or Catalog.load()).host_images}
+    host = rows.get(config.host_image)
+    return (host.torch, host.cuda, host.python) if host else ("", "", "")

@@ -76,7 +76,9 @@ class Stack(pulumi.ComponentResource):
             return c.instance_profile, []
         assert boot.ec2 is not None
         secret = common.secret.name if common.secret is not None and common.secret.grant == "own" else None
-        policy = rights.machine(c.region, boot.ec2.bucket, boot.deployment_id, secret, own_bucket=c.bucket == r.OWN)
+        made = boot.ec2.build_key if boot.ec2.may_build else ""
+        own = c.bucket == r.OWN
+        policy = rights.machine(c.region, boot.ec2.bucket, boot.deployment_id, secret, own_bucket=own, made=made)
         role = self._role("machine", self._names.base, "ec2.amazonaws.com")
         grants: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment("ssm", role=role.name, policy_arn=rights.SSM_POLICY, opts=self._opts()),

@@ -6,12 +6,16 @@ G5g does not hibernate (DescribeInstanceTypes).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from infra.clouds.aws import shapes
 from infra.shape import AfterValidator, Field, Settings
 from infra.targets.base import TargetSettings
+from startup.onboard.jobs import GIB, jobs
+
+if TYPE_CHECKING:
+    from catalog.rows import HostImage, MachineType
 
 _Region = Annotated[str, AfterValidator(shapes.region)]
 _Zone = Annotated[str, AfterValidator(shapes.zone)]
@@ -28,6 +32,8 @@ _Release = Annotated[str, AfterValidator(shapes.release)]
 ON_DEMAND = "on-demand"
 SMALL_GIB = 16  # up to this much memory the weights are not mapped without swap (measured with 8 GiB)
 SWAP_GB = 16
+MAKING_GB = 30  # toolkit, source, what is compiled, and the archive: our estimate, nobody has measured it
+USABLE = 0.96  # of a machine's memory, beside what the kernel keeps
 FREE_IOPS, FREE_THROUGHPUT = 3000, 125  # what a gp3 volume has without paying more
 
 
@@ -41,11 +47,14 @@ class ExistingNetwork(Settings):
 class Build(Settings):
     """Which vLLM serves. No published build has both aarch64 and this card, so it is built once and kept in the bucket.
 
-    Nothing here makes it: it is made by hand, as docs/operator/g5g-spot.md says.
+    By hand, as docs/operator/g5g-spot.md says; or by the first machine that finds none, on its own paid time.
     """
 
     vllm: _Release = Field("0.27.2rc0", description="Its release.")
     commit: _Commit = Field(description="The release's full commit; a part of the name under which the build is kept.")
+    where: Literal["by_hand", "machine"] = Field(
+        "by_hand", description="Who makes it where the bucket holds none: you, or the machine, which bills while it compiles."
+    )
 
 
 class Config(TargetSettings):
@@ -140,8 +149,16 @@ class Config(TargetSettings):
         return SWAP_GB if memory_gib <= SMALL_GIB else 0
 
     def beside_gb(self, memory_gib: float) -> float:
-        """The swap; what the host image itself takes is looked at when it is resolved."""
-        return float(self.swap_gb(memory_gib))
+        """Swap, and room to make a build in; what the host image itself takes is looked at when it is resolved."""
+        return float(self.swap_gb(memory_gib) + (MAKING_GB if self.build.where == "machine" else 0))
+
+    def making_minutes(self, machine: MachineType, images: Iterable[HostImage]) -> float | None:
+        """How long this machine would compile; None where it does not, or nobody has measured it."""
+        row = next((row for row in images if row.family == self.host_image), None)
+        if self.build.where != "machine" or row is None or not row.build_minutes:
+            return None
+        swap = self.swap_gb(machine.memory_gib) << 30
+        return row.build_minutes * row.build_jobs / jobs(int(machine.memory_gib * USABLE * GIB), swap, machine.vcpu)
 
     @property
     def billed(self) -> tuple[tuple[str, str, float], ...]:

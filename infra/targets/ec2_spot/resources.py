@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from infra.kept import Choice, Kept, OnChange, Wanted
 from infra.targets.ec2_spot.names import BUILDS, ID_TAG, Names, tag
-from startup.spec import BootSpec, Ec2Boot, SecretRef
+from startup.spec import MAKING_LIMIT, BootSpec, Ec2Boot, SecretRef
 from verdict.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def config(plan: Plan) -> Config:
 def boot_spec(plan: Plan) -> BootSpec:
     """What this target adds to the boot. Without an id yet, bucket and key are what they are made of, and nothing runs."""
     from infra.clouds.aws import shapes
-    from infra.targets.ec2_spot.build import build_key
+    from infra.targets.ec2_spot.build import build_key, recipe
 
     c, secret = config(plan), plan.deployment.common.secret
     if secret is not None:
@@ -75,8 +75,11 @@ def boot_spec(plan: Plan) -> BootSpec:
         deadline=plan.boot.ends_at,
         capability=plan.accelerator.capability,
         swap_gb=c.swap_gb(plan.machine.memory_gib),
+        recipe=recipe(c),
     )
-    return replace(plan.boot, ec2=ec2, secret=SecretRef("aws-secrets-manager", c.region, secret.name) if secret else None)
+    limits = {**plan.boot.phase_limits, **({"build": MAKING_LIMIT} if ec2.may_build else {})}
+    reference = SecretRef("aws-secrets-manager", c.region, secret.name) if secret else None
+    return replace(plan.boot, ec2=ec2, secret=reference, phase_limits=limits)
 
 
 def wanted(deployment: Deployment, place: str) -> dict[str, Wanted]:

@@ -16,8 +16,8 @@ def trust(service: str) -> str:
     return _document({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
 
 
-def machine(region: str, bucket: str, id_: str, secret: str | None, *, own_bucket: bool) -> str:
-    """Read one secret (None: no secret), this deployment's objects and kept builds.
+def machine(region: str, bucket: str, id_: str, secret: str | None, *, own_bucket: bool, made: str = "") -> str:
+    """Read one secret (None: no secret), this deployment's objects and kept builds; write the one build that it may make (`made`).
 
     In a bucket of our own the machine may also list keys: without that right S3 answers 403 for a key that is not there.
     """
@@ -25,6 +25,8 @@ def machine(region: str, bucket: str, id_: str, secret: str | None, *, own_bucke
     statements: list[dict[str, object]] = [
         {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{objects}/{id_}/*", f"{objects}/{BUILDS}*"]},
     ]
+    if made:
+        statements.append({"Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{objects}/{BUILDS}{made}/*"})
     if own_bucket:
         statements.append({"Effect": "Allow", "Action": "s3:ListBucket", "Resource": objects})
     if secret is not None:

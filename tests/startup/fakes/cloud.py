@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import command
 import ec2
+import making
 from shared import Shared
 
 W = Shared(sys.argv[1])
@@ -59,7 +60,10 @@ class Handler(BaseHTTPRequestHandler):
             "range": self.headers.get("Range"),
             "target": self.headers.get("X-Amz-Target"),
         }
-        W.note("requests.jsonl", {**row, "authorization": self.headers.get("Authorization"), "body": self.body.decode()})
+        W.note(
+            "requests.jsonl",
+            {**row, "authorization": self.headers.get("Authorization"), "body": self.body.decode(errors="replace")},
+        )
         try:
             PARTS.get(host, server)(self, urlsplit(self.path))
         except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
@@ -226,6 +230,8 @@ PARTS = {
     "169.254.169.254": lambda h, url: ec2.imds(h, url, W),
     "s3.us-east-1.amazonaws.com": lambda h, url: ec2.bucket(h, url, W),
     "secretsmanager.us-east-1.amazonaws.com": lambda h, url: ec2.secrets(h, url, W),
+    "developer.download.nvidia.com": lambda h, url: making.repository(h, url, W),
+    "sh.rustup.rs": lambda h, url: making.installer(h, W),
     "metadata.google.internal": metadata,
     "secretmanager.googleapis.com": secret,
     "huggingface.co": hub,
@@ -266,7 +272,7 @@ context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(W.folder / "tls" / "server.crt", W.folder / "tls" / "server.key")
 listen("169.254.169.254", 80)
 listen("127.0.0.1", 8000)
-for where in ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.6", "127.0.0.7"):
+for where in ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.6", "127.0.0.7", "127.0.0.8", "127.0.0.9"):
     listen(where, 443, context)
 (W.folder / "ready").touch()
 threading.Event().wait()

@@ -4,7 +4,9 @@ import json
 import time
 
 import ec2
+import making
 from ec2 import fallocate, iptables, mkswap, nvidia_smi, swapon  # noqa: F401 (found by name)
+from making import cuobjdump, git, nvcc, python, rustup, uname  # noqa: F401 (found by name)
 from shared import stamp
 
 SERVER_LOG = (
@@ -89,6 +91,9 @@ def apt_get(world, words, said):
     if fault == "no-package" and "install" in words:
         said.error("E: Unable to locate package docker.io")
         return 100
+    toolkit = next((word for word in words if word.startswith("cuda-toolkit-")), "")
+    if toolkit:
+        return making.toolkit(world, toolkit, said)
     if "install" in words:
         for command in ("docker", "dockerd"):
             target = world.folder / "bin" / command

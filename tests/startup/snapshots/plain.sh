@@ -190,7 +190,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/708b1d282c4d # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/646e4af8a138 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -256,6 +256,10 @@ def main(words: Sequence[str]) -> int:
             from startup.onboard import build
 
             build.take(build.Kept(region, bucket, folder, capability), Path(place))
+        case ["take-or-make" | "make" as how, region, bucket, folder, capability, place, *recipe]:
+            from startup.onboard import build, making
+
+            making.main(build.Kept(region, bucket, folder, capability), Path(place), recipe, take=how != "make")
         case ["reclaim"]:
             from startup.onboard import reclaim
 
@@ -311,7 +315,7 @@ from startup.onboard import causes
 
 def pauses(longest: float = 60) -> Iterator[float]:
     """Seconds between tries: 1, 2, 4, … up to `longest`."""
-    return (min(2.0**turn, longest) for turn in itertools.count())
+    return (min(2.0 ** min(turn, 30), longest) for turn in itertools.count())
 
 
 def sleep(seconds: float) -> None:
@@ -499,7 +503,9 @@ class Boot:
     def _work(self, step: Step) -> str:
         """Run one phase and report it; its result."""
         cause_file = places.RUN / f"cause-{step.name}"
-        cause_file.unlink(missing_ok=True)
+        warning_file = cause_file.with_name(f"{cause_file.name}.warning")
+        for file in (cause_file, warning_file):
+            file.unlink(missing_ok=True)
         record = Record(self._report, step, self._run, self._began)
         shown = ""
 
@@ -523,8 +529,9 @@ class Boot:
         )
         if ended.status in (0, places.SKIPPED):
             result = "done" if ended.status == 0 else "skipped"
-            record.keep(result)
-            self._say(f"phase {step.name} {result} in {record.seconds():.1f} s")
+            warning = self._noted(warning_file)
+            record.keep(result, warning)
+            self._say(f"phase {step.name} {result} in {record.seconds():.1f} s" + (f", but {warning}" if warning else ""))
             return result
         if self.stop.is_set():
             record.keep("failed", "stopped: the boot was told to stop")
@@ -685,7 +692,7 @@ ROWS: tuple[Cause, ...] = (
         "another package manager holds dpkg's lock",
         "it ends by itself, or reset the machine",
         r"Could not get lock|Unable to (?:acquire|lock)|dpkg frontend lock|is another process using it|dpkg was interrupted",
-        ("packages",),
+        ("packages", "build"),
         retry=True,
     ),
     Cause(
@@ -710,7 +717,7 @@ ROWS: tuple[Cause, ...] = (
         "the distribution offers no {package}",
         "use a host image of Debian or Ubuntu, or one with Docker",
         r"Unable to locate package (?P<package>\S+)|Package '?(?P<package2>[^\s']+)'? has no installation candidate",
-        ("packages",),
+        ("packages", "build"),
     ),
     Cause(
         "docker-down",
@@ -1006,6 +1013,14 @@ def note(text: str) -> None:
         fresh.replace(path)
 
 
+def warn(text: str) -> None:
+    """Say what went wrong although the phase goes well: it is reported with its end."""
+    print(text, flush=True)
+    place = os.environ.get("FLEXSERVE_CAUSE")
+    if place:
+        Path(f"{place}.warning").write_text(text, encoding="utf-8")
+
+
 def last_words(lines: Sequence[str]) -> str:
     """The line that most likely says why: the last one that speaks of an error, else the last."""
     wordy = [line.strip() for line in lines if line.strip()]
@@ -1068,6 +1083,83 @@ ROWS: tuple[Cause, ...] = (
         "make it with TORCH_CUDA_ARCH_LIST={wanted}",
         phases=BUILD,
     ),
+    Cause(
+        "build-not-kept",
+        "the build serves here and is not kept: bucket {bucket} did not take {key} ({detail})",
+        "the next boot of this machine tries again; or copy {folder} by hand",
+        phases=BUILD,
+    ),
+    # build, where the machine makes it
+    Cause("build-other-machine", "the build is for {wanted}, this machine is {found}", "check target.machine_type", phases=BUILD),
+    Cause(
+        "build-no-torch",
+        "the host image has no torch to build on ({detail})",
+        "take a deep learning image with PyTorch: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-torch-cpu",
+        "the host image's torch {found} knows no CUDA",
+        "take a deep learning image for GPUs: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-torch-without-arch",
+        "the host image's torch holds {found}, and this card needs {wanted}",
+        "take an image line whose torch holds it: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-torch-other",
+        "{name} is {found}, the build is named for {wanted}",
+        "take the host image that the catalog describes: target.host_image",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-no-space",
+        "{free} GB are free, making the build needs {wanted} GB",
+        "raise target.disk_gb",
+        phases=BUILD,
+    ),
+    Cause("build-no-nvcc", "no CUDA compiler of torch's version at {path} ({detail})", "see the log", phases=BUILD),
+    Cause(
+        "build-commit",
+        "vLLM's repository gave {found} for commit {wanted}",
+        "check target.build.commit",
+        r"not our ref (?P<wanted>[0-9a-f]+)|couldn't find remote ref (?P<wanted2>\S+)",
+        BUILD,
+    ),
+    Cause(
+        "build-unknown-release",
+        "this release of vLLM has no {detail}",
+        "take a release from 0.27.2rc0 on: target.build",
+        phases=BUILD,
+    ),
+    Cause(
+        "build-memory",
+        "a compiler ran out of memory",
+        "fewer go on at a time; with one at a time take a larger machine type: target.machine_type",
+        r"\bKilled\b|[Oo]ut of memory|virtual memory exhausted|Cannot allocate memory|died of signal 9|status 137",
+        BUILD,
+    ),
+    Cause(
+        "build-source-unreachable",
+        "a repository does not answer ({detail})",
+        "give the machine a way out: egress `address` or `nat`",
+        r"(?P<detail>unable to access '[^']*'|Could not resolve host\S* \S+|Failed to connect to \S+|Failed to fetch \S+"
+        r"|Temporary failure resolving \S+|Max retries exceeded|Temporary failure in name resolution"
+        r"|RPC failed|early EOF|Read timed out)",
+        BUILD,
+        retry=True,
+        tries=8,
+    ),
+    Cause(
+        "build-does-not-load",
+        "vLLM was compiled and does not load ({detail})",
+        "see the log; another release: target.build",
+        phases=BUILD,
+    ),
+    Cause("build-not-packed", "the build could not be packed ({detail})", "see the log", phases=BUILD),
     # token
     Cause(
         "aws-secret-missing",
