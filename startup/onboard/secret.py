@@ -98,7 +98,7 @@ def checked(text: str, facts: Mapping[str, str]) -> str:
 
 def keep(place: Path, token: str) -> None:
     """A header file that only root may read, complete or not there."""
-    fresh = place.with_name(place.name + ".new")
+    fresh = place.with_name(f"{place.name}.{os.getpid()}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(f"Authorization: Bearer {token}\n")
     fresh.replace(place)

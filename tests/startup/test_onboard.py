@@ -2,6 +2,7 @@
 
 import base64
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -347,3 +348,12 @@ def test_an_error_of_the_boot_itself_ends_it(tmp_path: Path, monkeypatch: pytest
     assert boot.run() == 1
     state = json.loads((tmp_path / "state").read_text())
     assert (state["state"], state["phase"]) == ("failed", "packages") and "FileNotFoundError" in state["cause"]
+
+
+@pytest.mark.parametrize("keep", ["startup.onboard.aws.keep", "startup.onboard.secret.keep"])
+def test_phases_side_by_side_may_keep_the_same_file(keep: str, tmp_path: Path) -> None:
+    module, _, name = keep.rpartition(".")
+    code = f"from pathlib import Path\nfrom {module} import {name}\nfor _ in range(400): {name}(Path({str(tmp_path / 'f')!r}), 'x')"
+    running = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate()[1] for process in running] == [""] * 4
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]

@@ -190,7 +190,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/646e4af8a138 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/2c6346a1d0c9 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -2096,7 +2096,7 @@ def checked(text: str, facts: Mapping[str, str]) -> str:
 
 def keep(place: Path, token: str) -> None:
     """A header file that only root may read, complete or not there."""
-    fresh = place.with_name(place.name + ".new")
+    fresh = place.with_name(f"{place.name}.{os.getpid()}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(f"Authorization: Bearer {token}\n")
     fresh.replace(place)

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/7d07703f0398 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/c06030728e52 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -352,7 +352,7 @@ def imds(path: str, *, seconds: float = 5) -> Answer:
 
 def credentials() -> str:
     """Keep the role's credentials where curl reads them; why not, when there are none."""
-    if AWS_CURL.exists() and AWS_CURL.stat().st_mtime - time.time() > SPARE_S:
+    if _young(AWS_CURL, -SPARE_S):  # its time is when it ends
         return ""
     role = imds(ROLE)
     name = role.body.strip().partition("\n")[0]
@@ -366,7 +366,7 @@ def credentials() -> str:
     lines = f'header = "x-amz-security-token: {answer["Token"]}"\nuser = "{answer["AccessKeyId"]}:{answer["SecretAccessKey"]}"\n'
     keep(AWS_CURL, lines)
     ends = _epoch(str(answer.get("Expiration", "")))
-    os.utime(AWS_CURL, (ends, ends))  # its time is when it ends
+    os.utime(AWS_CURL, (ends, ends))
     return ""
 
 
@@ -417,8 +417,8 @@ def error_code(answer: Answer) -> str:
 
 
 def keep(place: Path, text: str) -> None:
-    """A file that only root may read, complete or not there."""
-    fresh = place.with_name(place.name + ".new")
+    """A file that only root may read, complete or not there. Phases run side by side and may all write it."""
+    fresh = place.with_name(f"{place.name}.{os.getpid()}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(text)
     fresh.replace(place)
@@ -437,7 +437,10 @@ def _session(seconds: float) -> Answer:
 
 
 def _young(file: Path, seconds: float) -> bool:
-    return file.exists() and time.time() - file.stat().st_mtime < seconds
+    try:
+        return time.time() - file.stat().st_mtime < seconds
+    except OSError:  # not there, or taken away by a boot that ends
+        return False
 
 
 def _epoch(text: str) -> float:
@@ -2314,7 +2317,7 @@ def checked(text: str, facts: Mapping[str, str]) -> str:
 
 def keep(place: Path, token: str) -> None:
     """A header file that only root may read, complete or not there."""
-    fresh = place.with_name(place.name + ".new")
+    fresh = place.with_name(f"{place.name}.{os.getpid()}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(f"Authorization: Bearer {token}\n")
     fresh.replace(place)
