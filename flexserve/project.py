@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.halfread import half_written, settled
 from verdict.errors import BadConfig, FlexserveError, NoAccess
 from verdict.places import below_home
 
@@ -64,7 +65,11 @@ class Project:
 
     def _read(self, stack: str, *command: str) -> dict[str, object] | None:
         argv = [pulumi(), "stack", *command, "--stack", stack, "--non-interactive"]
-        done = subprocess.run(argv, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
+
+        def ask() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(argv, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
+
+        done = settled(ask, lambda ended: ended.returncode != 0 and half_written(ended.stderr))
         if done.returncode == 0:
             value = json.loads(done.stdout or "{}")
             return value if isinstance(value, dict) else {}

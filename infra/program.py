@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.deployment import Deployment
+from infra.halfread import half_written, settled
 from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state, reruns
 from infra.settle import Circumstances
 from infra.targets import registry
@@ -47,14 +48,19 @@ def recorded(stack: str) -> Recorded:
     """
     from pulumi.runtime import invoke
 
-    try:
-        answer: Any = invoke(READ_STATE, {"stackName": stack})
-    except Exception as error:
+    def ask() -> Any:
+        try:
+            return invoke(READ_STATE, {"stackName": stack})
+        except Exception as error:
+            return error
+
+    answer = settled(ask, lambda given: isinstance(given, Exception) and half_written(str(given)))
+    if isinstance(answer, Exception):
         raise FlexserveError(
             "the Pulumi engine does not tell the program what its state holds",
-            why=str(error),
+            why=str(answer),
             way_out="use the Pulumi version that `make setup` installs",
-        ) from error
+        ) from answer
     return read(answer.value["outputs"])
 
 
