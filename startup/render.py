@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +35,12 @@ ONBOARD: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Rendered:
-    """`sha256` is the script's, as the machine reports it while it runs."""
+    """`sha256` is the script's, as the machine reports it while it runs. `files` is what an image is built from, by name."""
 
     stub: bytes
     script: bytes
     sha256: str
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def render(spec: BootSpec) -> Rendered:

@@ -77,6 +77,26 @@ class Ec2Boot:
 
 
 @dataclass(frozen=True)
+class SageMakerBoot:
+    """What an endpoint's container needs besides: where it runs, the card it expects, and how its image comes about.
+
+    The spec's `image` is AWS's own, and its `environment` is the container's (`SM_VLLM_*`).
+    """
+
+    region: str
+    gpu: str  # T4, L4
+    capability: str  # of the card; torch's kernels are held against it while the image is built
+    repository: str = ""  # ECR repository of the image that is built from AWS's; empty: AWS's is run as it is
+    patch: bool = False  # whether the built image carries the Turing patch
+    secret_arn: str = ""  # of the spec's `secret`; only a built image reads it
+
+    @property
+    def built(self) -> bool:
+        """Whether an image is built from AWS's."""
+        return bool(self.repository)
+
+
+@dataclass(frozen=True)
 class BootSpec:
     """One boot. `image_digest` and `model_revision` are None while they are unresolved: such a script is shown, never run."""
 
@@ -101,6 +121,7 @@ class BootSpec:
     phase_limits: Mapping[str, int] = field(default_factory=lambda: dict(PHASE_LIMITS))
     ends_at: int = 0  # when the window closes, epoch seconds (UTC); 0 while it is not known
     ec2: Ec2Boot | None = None
+    sagemaker: SageMakerBoot | None = None
 
     @property
     def image_reference(self) -> str:
