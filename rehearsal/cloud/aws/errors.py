@@ -6,6 +6,8 @@ import json
 import re
 from xml.sax.saxutils import escape
 
+from rehearsal.cloud.aws import cbor
+
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML document can hold."""
 
@@ -34,7 +36,9 @@ class MotoFailed(AwsError):
 
 
 def written(error: AwsError, protocol: str, request_id: str) -> tuple[dict[str, str], bytes]:
-    """Headers and body of an error in a protocol (`ec2 query json rest-json rest-xml`)."""
+    """Headers and body of an error in a protocol (`ec2 query json rest-json rest-xml smithy-rpc-v2-cbor`)."""
+    if protocol == cbor.PROTOCOL:
+        return cbor.HEADERS, cbor.error(error.code, error.message)
     if protocol in ("json", "rest-json"):
         body = json.dumps({"__type": error.code, "message": error.message, "Message": error.message})
         kind = "application/json" if protocol == "rest-json" else "application/x-amz-json-1.1"

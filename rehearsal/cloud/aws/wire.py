@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import botocore.parsers
 import botocore.serialize
 from botocore.compat import HTTPHeaders
-from botocore.model import OperationModel
+from botocore.model import OperationModel, OperationNotFoundError
 from botocore.validate import ParamValidator
 from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.request import Request as MotoRequest
@@ -22,6 +22,7 @@ from moto.core.serialize import SerializationContext, get_serializer_class
 from moto.core.utils import get_service_model
 from werkzeug.exceptions import NotFound
 
+from rehearsal.cloud.aws import cbor
 from rehearsal.cloud.aws.call import Json
 from rehearsal.cloud.aws.errors import AwsError
 from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
@@ -55,16 +56,23 @@ class Asked:
         self.moto = MotoRequest.from_primitives(request.method, url, headers, request.body)
         self.moto.environ["RAW_URI"] = request.path + (f"?{request.query}" if request.query else "")
         try:
-            self.protocol = determine_request_protocol(model(service), self.moto.content_type)
-            matched, self._labels = get_service_router(service).match(self.moto)
-        except (NotFound, NotImplementedError):
+            self.protocol, self.operation, self._labels = self._match(cbor.named(request.path))
+        except (NotFound, NotImplementedError, OperationNotFoundError):
             raise AwsError(UNKNOWN.get(protocol(service), "MethodNotAllowed"), "The operation is not known.", 400) from None
-        self.operation: OperationModel = matched
+
+    def _match(self, named: str) -> tuple[str, OperationModel, Mapping[str, Any]]:
+        """Protocol, operation, and what its path says."""
+        if named and protocol(self.service) == cbor.PROTOCOL:
+            return cbor.PROTOCOL, model(self.service).operation_model(named), {}
+        spoken = determine_request_protocol(model(self.service), self.moto.content_type)
+        return spoken, *get_service_router(self.service).match(self.moto)
 
     def params(self) -> Json:
         """The parameters as botocore names them. Raises AwsError for what cannot be read."""
-        parser = PROTOCOL_PARSERS[self.protocol](self.operation)
         try:
+            if self.protocol == cbor.PROTOCOL:
+                return cbor.params(self.operation, self.request.body)
+            parser = PROTOCOL_PARSERS[self.protocol](self.operation)
             self._json()
             return dict(
                 parser.parse(
@@ -110,6 +118,8 @@ class Asked:
             body = botocore.serialize.create_serializer(self.protocol, False).serialize_to_request(params, self.operation)["body"]
             sent = {name for name in sent if self.moto.values.get(name)}  # an empty list is a name without a value
             yield from (f"The parameter {name} is not recognized" for name in sorted(sent - set(body)))
+        elif self.protocol == cbor.PROTOCOL:
+            yield from _strange(cbor.raw(self.request.body), shape, "")
         elif (body := self._json()) is not None:
             yield from _strange(body, shape, "")
 
@@ -138,6 +148,8 @@ def _strange(value: object, shape: Any, path: str) -> Iterator[str]:
 
 def answered(operation: OperationModel, result: Mapping[str, Any], used: str, request_id: str) -> HttpAnswer:
     """The bytes of a result."""
+    if used == cbor.PROTOCOL:
+        return HttpAnswer(200, cbor.HEADERS, cbor.written(operation, result))
     serializer = get_serializer_class(operation.service_model.service_name, used)(operation, SerializationContext(request_id))
     written = serializer.serialize(dict(result))
     body = written["body"]
