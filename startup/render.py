@@ -9,19 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import templates
 from startup import boot_phases, container, unit
 from startup.onboard import places
-from startup.quote import q, quoted_only, shell
 from startup.spec import BootSpec
+from startup.templating import environment as _environment
+from startup.templating import source
 from verdict.errors import BadConfig, Refused
 from verdict.secrets import SECRET_VALUE
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SCRIPT_BYTES = 262_144  # Compute Engine's limit of one metadata value
 STUB_BYTES = 16_384
@@ -44,7 +40,14 @@ class Rendered:
 
 
 def render(spec: BootSpec) -> Rendered:
-    """Stub and script of one boot. An unresolved spec renders to a script that says so and ends."""
+    """Stub and script of one boot; of an endpoint, its image and environment as one text, with no stub.
+
+    An unresolved spec renders to a script that says so and ends.
+    """
+    if spec.sagemaker is not None:
+        from startup import image
+
+        return Rendered(b"", image.shown(spec).encode(), image.sha256(spec), image.context(spec))
     environment = _environment()
     values = _values(spec)
     stub = _checked(environment.get_template(f"{spec.template}.stub.sh.j2").render(values), STUB_BYTES, "stub")
@@ -52,30 +55,6 @@ def render(spec: BootSpec) -> Rendered:
     if not script.endswith(f"\n{END}\n".encode()):
         raise BadConfig(f"templates/{spec.template}.sh.j2 does not end with the line {END!r}")
     return Rendered(stub, script, hashlib.sha256(script).hexdigest())
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    from startup import compiled
-
-    # `{#` and `#}` are bash's (`${#array[@]}`): comments get delimiters of their own.
-    environment = Environment(
-        loader=FileSystemLoader([str(path) for path in templates.__path__]),  # a target's template may lie in a folder added there
-        undefined=StrictUndefined,
-        autoescape=False,
-        finalize=quoted_only,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        comment_start_string="<#",
-        comment_end_string="#>",
-        cache_size=0,
-        bytecode_cache=compiled.kept(),
-    )
-    environment.filters["q"] = q
-    environment.filters["shell"] = shell
-    return environment
 
 
 def _values(spec: BootSpec) -> Mapping[str, Any]:
@@ -113,14 +92,9 @@ class Carried:
 def carried(*more: str) -> Carried:
     """The modules that every boot needs, and `more` of them: `aws` of `startup/onboard/`, or `startup/turing/patch` in full."""
     names = sorted({*(f"startup/onboard/{name}" for name in ONBOARD), *(n if "/" in n else f"startup/onboard/{n}" for n in more)})
-    sources = {"startup/__init__.py": ""} | {f"{name}.py": _source(name) for name in names}
+    sources = {"startup/__init__.py": ""} | {f"{name}.py": source(name) for name in names}
     digest = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sources.items()).encode()).hexdigest()
     return Carried(sources, digest[:12])
-
-
-def _source(name: str) -> str:
-    package, _, rest = name.partition("/")
-    return (files(package) / f"{rest}.py").read_text(encoding="utf-8")
 
 
 def _checked(text: str, limit: int, what: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from startup.spec import MAKING_LIMIT, BootSpec, Ec2Boot, Recipe, SecretRef
+from startup.spec import MAKING_LIMIT, BootSpec, Ec2Boot, Recipe, SageMakerBoot, SecretRef
 
 PLAIN = BootSpec(
     template="gce_flex",
@@ -68,6 +68,22 @@ MAKES = replace(
 )
 """A machine that makes the build where the bucket has none."""
 SPOT_ANONYMOUS = replace(SPOT, secret=None)
+
+ENDPOINT = BootSpec(
+    template="sagemaker",
+    stack="sagemaker-t4",
+    deployment_id="k3j9x2",
+    image="763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm",
+    image_tag="0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker-v1.3",
+    image_digest="sha256:" + "0123456789abcdef" * 4,
+    model="google/gemma-4-E2B-it",
+    model_revision="89abcdef01" * 4,
+    vllm_options=(),
+    environment={"SM_VLLM_MODEL": "google/gemma-4-E2B-it", "SM_VLLM_DTYPE": "float16", "SM_VLLM_MAX_MODEL_LEN": "8192"},
+    secret=SecretRef("aws-secrets-manager", "us-east-2", "hf-token"),
+    sagemaker=SageMakerBoot("us-east-2", "T4", "7.5", "fs-k3j9x2", patch=True),
+)
+"""An endpoint's container: not among `ALL`, since no machine runs it as a script."""
 
 ALL = {
     "plain": PLAIN,

@@ -16,6 +16,9 @@ FILES = {
     "plain.sh": lambda: render(specs.PLAIN).script,
     "spot.stub.sh": lambda: render(specs.SPOT).stub,
     "spot.sh": lambda: render(specs.SPOT).script,
+    "endpoint.Dockerfile": lambda: render(specs.ENDPOINT).files["Dockerfile"],
+    "endpoint.buildspec.yml": lambda: render(specs.ENDPOINT).files["buildspec.yml"],
+    "endpoint.build.sh": lambda: render(specs.ENDPOINT).files["build.sh"],
 }
 
 
