@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from infra.checker import Wrong, check
 from infra.settings import Access, Egress, Image, Model, Secret, Serving, Window
@@ -15,8 +17,11 @@ from infra.targets import registry
 from infra.wording import nearest, short
 from verdict.errors import BadConfig
 
+T = TypeVar("T")
 NAMESPACE = "flexserve"
 PARTS = ("image", "access")
+EXAMPLE = "for example --set target.zones=[us-east5-b]"
+GROUPS = ("target", "model", "image", "serving", "secret", "access")
 
 
 class Common(Settings):
@@ -89,22 +94,12 @@ def _check_parts(config: registry.TargetConfig, common: Common) -> None:
 
 def from_stack_text(stack: str, text: str, sets: Sequence[str] = ()) -> Deployment:
     """Read a stack file's text; `sets` are `KEY=VALUE` with dotted keys of the stack file, as on the command line."""
-    import yaml
+    from infra import stackfile
 
-    try:
-        document = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise BadConfig(f"stacks/Pulumi.{stack}.yaml is not YAML", why=str(error)) from error
-    config = (document.get("config") or {}) if isinstance(document, dict) else None
-    if not isinstance(config, dict) or not all(isinstance(key, str) for key in config):
-        raise BadConfig(f"stacks/Pulumi.{stack}.yaml is not a stack file", way_out="write flexserve:KEY: VALUE below config:")
-    values = {k.partition(":")[2]: v for k, v in config.items() if k.partition(":")[0] == NAMESPACE}
+    values = _ours(stackfile.config_of(stack, text))
     for item in sets:
-        try:
-            _set(values, item, yaml.safe_load)
-        except yaml.YAMLError as error:
-            key = item.partition("=")[0]
-            raise BadConfig(f"--set {key}: the value is not YAML", way_out="for example --set target.zones=[us-east5-b]") from error
+        what = f"--set {item.partition('=')[0]}: the value"
+        _set(values, item, partial(stackfile.parse, what=what, way_out=EXAMPLE))
     return from_values(stack, values)
 
 
@@ -127,21 +122,44 @@ def from_stack_file(root: Path, stack: str, sets: Sequence[str] = ()) -> Deploym
 
 def from_pulumi(stack: str, config: Mapping[str, str]) -> Deployment:
     """Read Pulumi's own configuration map (`flexserve:target` -> JSON text), as the language host passes it."""
-    values: dict[str, object] = {}
-    for key, text in config.items():
+    return from_values(stack, {name: _passed(name, text) for name, text in _ours(config).items()})
+
+
+def _ours(config: Mapping[str, T]) -> dict[str, T]:
+    """The keys of our namespace. A misspelt namespace is refused: its keys would be passed over, and the defaults hold."""
+    ours = {}
+    for key, value in config.items():
         namespace, _, name = key.partition(":")
         if namespace == NAMESPACE:
-            try:
-                values[name] = json.loads(text)
-            except ValueError:
-                values[name] = text
-    return from_values(stack, values)
+            ours[name] = value
+        elif _misspelt(namespace):
+            raise BadConfig(f"{key}: nothing reads {namespace}", way_out=f"did you mean {NAMESPACE}:{name}?")
+    return ours
+
+
+def _misspelt(namespace: str) -> bool:
+    if abs(len(namespace) - len(NAMESPACE)) > 2:
+        return False
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, namespace.lower(), NAMESPACE).ratio() > 0.8
+
+
+def _passed(name: str, text: str) -> object:
+    """A value from Pulumi's text: groups and lists are JSON, all else is text, `123` too; a group that is null is empty."""
+    if name in GROUPS and not text:
+        return None
+    if text[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            value: object = json.loads(text)
+            return value
+    return text
 
 
 def _set(values: dict[str, Any], item: str, parse: Any) -> None:
     key, sign, text = item.partition("=")
     if not sign or not key:
-        raise BadConfig(f"--set {item}: write KEY=VALUE", way_out="for example --set target.zones=[us-east5-b]")
+        raise BadConfig(f"--set {item}: write KEY=VALUE", way_out=EXAMPLE)
     at: Any = values
     *path, last = key.removeprefix(f"{NAMESPACE}:").split(".")
     for part in path:

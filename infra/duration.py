@@ -6,7 +6,7 @@ import re
 
 _NOT = "is not a duration; write 4h, 90m, 1d or seconds"
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_SHAPE = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+_SHAPE = re.compile(r"(?:(\d{1,12})d)?(?:(\d{1,12})h)?(?:(\d{1,12})m)?(?:(\d{1,12})s?)?", re.ASCII)
 
 
 def parse_seconds(value: object) -> int:

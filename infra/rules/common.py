@@ -246,7 +246,7 @@ def _zones(s: Situation) -> Iterator[Zone]:
 
 
 def _strings(s: Situation) -> Iterator[tuple[str, str]]:
-    """Every string of the deployment with the key that holds it."""
+    """Every string of the deployment with the key that holds it, and every key of the operator's own making."""
     yield from _walk("flexserve:target", s.deployment.target.model_dump())
     for key, value in s.deployment.common.model_dump().items():
         yield from _walk(f"flexserve:{key}", value)
@@ -257,6 +257,7 @@ def _walk(path: str, value: object) -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, dict):
         for key, inner in value.items():
+            yield f"a key of {path}", key
             yield from _walk(f"{path}.{key}", inner)
     elif isinstance(value, list | tuple):
         for inner in value:
