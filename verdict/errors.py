@@ -6,22 +6,22 @@ Each error says what happened, why, and the way out; the command line prints it 
 from __future__ import annotations
 
 from verdict.exit_codes import ExitCode
+from verdict.secrets import hidden
 
 
 class FlexserveError(Exception):
     """Something went wrong that the operator can understand.
 
-    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it.
+    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it. What looks like a secret's value
+    is in none of them, whoever the words are from.
     """
 
     exit_code = ExitCode.FAILED
     kind = "failed"
 
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.why = why
-        self.way_out = way_out
+        self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
+        super().__init__(self.what)
         if exit_code is not None:
             self.exit_code = exit_code
 

@@ -10,3 +10,10 @@ SECRET_VALUE = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 """Tokens of the Hub, AWS, Google, GitHub and of OpenAI's kind, and private keys."""
+_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_WORDS = "(what looks like a secret's value)"
+
+
+def hidden(text: str) -> str:
+    """The text with words in place of what looks like a secret's value; a private key to its end."""
+    return SECRET_VALUE.sub(_WORDS, _KEY.sub(_WORDS, text))
