@@ -56,7 +56,16 @@ class Catalog:
 
     def image(self, repository: str, tag: str | None) -> rows.Image | None:
         """The row of a repository's tag; without a tag (pinned by digest) the repository's first row."""
-        return next((i for i in self.images if i.repository == repository and tag in (None, i.tag)), None)
+        return next((i for i in self.images if _same(i.repository, repository) and tag in (None, i.tag)), None)
+
+
+def _same(row: str, repository: str) -> bool:
+    """Whether a row's repository is the one asked for, in whichever region."""
+    head, sign, tail = row.partition("{region}")
+    if not sign:
+        return row == repository
+    middle = repository[len(head) : len(repository) - len(tail)]
+    return repository == f"{head}{middle}{tail}" and middle.replace("-", "").isalnum()
 
 
 def read(file: str, table: str, shape: type[R], text: str | None = None) -> tuple[R, ...]:

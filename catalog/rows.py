@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 Evidence = Literal["measured", "documented", "inferred", "claimed"]
 
@@ -41,7 +42,11 @@ class Accelerator(Row, frozen=True, kw_only=True):
 
 
 class MachineType(Row, frozen=True, kw_only=True):
-    """A machine that a cloud rents out; `accelerators` is the number of chips."""
+    """A machine that a cloud rents out; `accelerators` is the number of chips.
+
+    `service`: which of the cloud's services rents it out, where it is not the one for plain machines. `local_disk_gb`: the disk
+    that comes with the machine (10^9 bytes), 0 where a disk is chosen.
+    """
 
     name: str
     cloud: str
@@ -50,6 +55,8 @@ class MachineType(Row, frozen=True, kw_only=True):
     vcpu: int
     memory_gib: float
     disk_types: tuple[str, ...]
+    service: str = ""
+    local_disk_gb: int = 0
 
 
 class DiskType(Row, frozen=True, kw_only=True):
@@ -102,6 +109,8 @@ class Model(Row, frozen=True, kw_only=True):
     """A checkpoint. `weights_gb` (10^9 bytes) is the download; `resident_gib` what it takes on the accelerator; None is unknown.
 
     `query_heads` is the number in a layer; divided by its KV heads it is the group that attention works on at once.
+    `reserve_gib`: by accelerator, what vLLM was measured to take beside the weights for this model, where that is not the
+    accelerator's own figure. `oldest_vllm`: the first release that reads it, empty where none was found too old.
     """
 
     name: str
@@ -118,11 +127,16 @@ class Model(Row, frozen=True, kw_only=True):
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     query_heads: int | None = None
+    reserve_gib: Mapping[str, float] = field(default_factory=dict)
+    oldest_vllm: str = ""
     kv_layers: tuple[KvLayers, ...]
 
 
 class Image(Row, frozen=True, kw_only=True):
-    """A container image with vLLM in it; sizes in GiB."""
+    """A container image with vLLM in it; sizes in GiB. `{region}` in a repository stands for any region's name.
+
+    `cuda`: of the image; `kernels`: the CUDA capabilities that its torch has kernels for, empty unknown.
+    """
 
     repository: str
     tag: str
@@ -130,6 +144,8 @@ class Image(Row, frozen=True, kw_only=True):
     accelerators: tuple[str, ...]
     compressed_gib: float
     unpacked_gib: float
+    cuda: str = ""
+    kernels: tuple[str, ...] = ()
 
 
 class HostImage(Row, frozen=True, kw_only=True):
@@ -137,7 +153,8 @@ class HostImage(Row, frozen=True, kw_only=True):
 
     `family` is a family's name, or on AWS the public parameter that names the newest one. `root_gb`: its own disk, None unknown.
     `torch`, `cuda` and `python` are what it brings along for a server that is built on it; empty where it brings none.
-    `build_minutes`: how long that server took to compile with `build_jobs` compilers at a time; 0 unknown.
+    `build_minutes`: how long that server took to compile with `build_jobs` compilers at a time; 0 unknown. `driver`: the version
+    of the accelerator's driver, empty unknown.
     """
 
     project: str
@@ -151,3 +168,4 @@ class HostImage(Row, frozen=True, kw_only=True):
     python: str = ""
     build_minutes: int = 0
     build_jobs: int = 0
+    driver: str = ""

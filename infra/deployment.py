@@ -19,7 +19,7 @@ from verdict.errors import BadConfig
 
 T = TypeVar("T")
 NAMESPACE = "flexserve"
-PARTS = ("image", "access")
+PARTS = ("image", "access", "egress")
 EXAMPLE = "for example --set target.zones=[us-east5-b]"
 GROUPS = ("target", "model", "image", "serving", "secret", "access")
 
@@ -76,19 +76,19 @@ def from_values(stack: str, values: Mapping[str, object]) -> Deployment:
     config_class = cast("type[Settings]", registry.module(kind, "config").Config)
     config = cast("registry.TargetConfig", _validate(config_class, target, "target."))
     common: Common = _validate(Common, rest, "")
-    _check_parts(config, common)
+    _check_parts(config, common, rest)
     return Deployment(stack, config, common)
 
 
-def _check_parts(config: registry.TargetConfig, common: Common) -> None:
+def _check_parts(config: registry.TargetConfig, common: Common, values: Mapping[str, object]) -> None:
     """The parts of the stack file that some kinds of target have and others have not."""
     for part in PARTS:
-        given, why = getattr(common, part) is not None, config.without.get(part)
+        given, why = part in values and getattr(common, part) is not None, config.without.get(part)
         if given and why is not None:
             raise BadConfig(
                 f"{NAMESPACE}:{part}: a {config.kind} target has none", why=why, way_out=f"leave {NAMESPACE}:{part} out"
             )
-        if not given and why is None:
+        if getattr(common, part) is None and why is None:
             raise BadConfig(f"{NAMESPACE}:{part}: missing")
 
 

@@ -81,7 +81,8 @@ def kv_fit(
     average = math.ceil(request / max_model_len)
     if model.resident_gib is None:
         return KvFit(None, average, None, max_model_len)
-    pool = ((accelerator.memory_gib * utilization - accelerator.reserve_gib) * chips - model.resident_gib) * GIB
+    reserve = model.reserve_gib.get(accelerator.name, accelerator.reserve_gib)
+    pool = ((accelerator.memory_gib * utilization - reserve) * chips - model.resident_gib) * GIB
     pool_bytes = max(0, math.floor(pool))
     longest = _longest(model, accelerator, element, chips, batched_tokens, pool_bytes)
     return KvFit(pool_bytes, average, pool_bytes * max_model_len // request, max_model_len, longest)

@@ -38,7 +38,14 @@ class Plan:
     cost: Cost
     boot: BootSpec
     allowed: tuple[str, ...]
+    host_image: str = ""  # as far as it can be told without asking a cloud
+    most: Cost | None = None  # with as many machines as it may grow to; None where the number is fixed
     making_minutes: float | None = None  # that the machine compiles the first time; None: it does not, or nobody knows
+
+    @property
+    def disk_gb(self) -> int:
+        """The disk in GB: the one that comes with the machine, or the one that is asked for."""
+        return self.machine.local_disk_gb or self.deployment.target.disk_gb
 
     @property
     def region(self) -> str:
@@ -59,16 +66,18 @@ class Plan:
             "image": {"name": d.image.name, "digest": self.boot.image_digest} if d.image else None,
             "build": self._build(),
             "argv": list(cli_argv(self.vllm)),
-            "disk_gb": d.target.disk_gb,
+            "disk_gb": self.disk_gb,
             "disk_needed_gb": self.disk_needed_gb,
-            "host_image": d.target.host_image,
-            "egress": d.common.egress,
+            "host_image": self.host_image,
+            "egress": None if "egress" in d.target.without else d.common.egress,
             "price": {
                 "per_hour": self.cost.per_hour,
                 "window": self.cost.window,
                 "unknown": list(self.cost.unknown),
                 "parts": [vars(part) for part in self.cost.parts],
+                "most": {"per_hour": self.most.per_hour, "window": self.most.window} if self.most else None,
             },
+            "machines": dict(zip(("min", "max"), d.target.machines, strict=True)),
             "window_s": d.common.window,
             "kv": {
                 "pool_bytes": self.kv.pool_bytes,
@@ -120,6 +129,24 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         throttled_s=common.image.throttled_wait if common.image else 0,
     )
     serving = common.serving
+    fewest, most = target.machines
+
+    def costs(machines: int) -> Cost:
+        return cost(
+            catalog,
+            machine,
+            model,
+            (image.compressed_gib if image else None) if common.image else 0.0,
+            region=target.region_of(target.places[0]),
+            provisioning=target.provisioning,
+            egress="" if "egress" in target.without else common.egress,
+            disk_gb=situation.disk_gb,
+            disk_type=target.disk_type,
+            window_s=common.window,
+            billed=target.billed,
+            machines=machines,
+        )
+
     plan = Plan(
         deployment,
         machine,
@@ -137,21 +164,11 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
             serving.max_num_batched_tokens,
         ),
         situation.disk_needed_gb,
-        cost(
-            catalog,
-            machine,
-            model,
-            (image.compressed_gib if image else None) if common.image else 0.0,
-            region=target.region_of(target.places[0]),
-            provisioning=target.provisioning,
-            egress=common.egress,
-            disk_gb=target.disk_gb,
-            disk_type=target.disk_type,
-            window_s=common.window,
-            billed=target.billed,
-        ),
+        costs(fewest),
         boot,
         allowed,
+        situation.host_image,
+        costs(most) if most > fewest else None,
         target.making_minutes(machine, catalog.host_images),
     )
     return replace(plan, boot=registry.module(target.kind, "resources").boot_spec(plan))
@@ -169,7 +186,7 @@ def vllm_args(deployment: Deployment, model: Model, machine: MachineType, accele
     return VllmArgs(
         model=model.name,
         served_model_name=model.name,
-        port=8000,
+        port=deployment.target.server_port,
         host=deployment.target.server_host,
         dtype=s.dtype if s.dtype != "auto" else None if "bfloat16" in accelerator.dtypes else accelerator.dtypes[0],
         tensor_parallel_size=machine.accelerators,

@@ -58,16 +58,20 @@ def cost(
     disk_type: str,
     window_s: int,
     billed: Sequence[tuple[str, str, float]] = (),
+    machines: int = 1,
 ) -> Cost:
     """All parts of a machine of one cloud, in one region. `image_gib`: what a boot moves of an image; None is unknown.
 
     A cloud has a price for the whole machine, or one for each of its accelerators. `billed`: name, price item, units an hour.
+    `machines`: how many of them run.
     """
     whole = catalog.price(machine.name, region=region, provisioning=provisioning)
     each = catalog.price(machine.accelerator, region=region, provisioning=provisioning)
     name = f"{machine.name}, {provisioning.replace('_', '-')}" if whole else f"{machine.accelerators} x {machine.accelerator}"
-    parts = [_hourly(name, whole or each, 1 if whole else machine.accelerators)]
-    parts.append(_hourly(f"{disk_gb} GB {disk_type}", catalog.price(disk_type, region=region), disk_gb / 730))
+    name = f"{machines} x {name}" if machines > 1 else name
+    parts = [_hourly(name, whole or each, machines * (1 if whole else machine.accelerators))]
+    disk = f"{disk_gb} GB {disk_type}" + (f" each, {machines} of them" if machines > 1 else "")
+    parts.append(_hourly(disk, catalog.price(disk_type, region=region), machines * disk_gb / 730))
     parts += [_hourly(label, catalog.price(item, region=region), count) for label, item, count in billed]
     if egress == "address":
         parts.append(_hourly("external address", catalog.price(f"{machine.cloud}-external-address", region=region), 1))

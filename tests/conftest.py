@@ -40,3 +40,24 @@ def g5g_spot() -> Callable[..., Deployment]:
         return from_stack_text("g5g-spot", text, (f"target.build.commit={COMMIT}", "target.bucket=own", *sets))
 
     return make
+
+
+def _stack(name: str) -> Callable[..., Deployment]:
+    text = (ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
+
+    def make(*sets: str) -> Deployment:
+        return from_stack_text(name, text, sets)
+
+    return make
+
+
+@pytest.fixture
+def sagemaker_t4() -> Callable[..., Deployment]:
+    """The endpoint on a T4 as it is shipped; nothing has to be filled in."""
+    return _stack("sagemaker-t4")
+
+
+@pytest.fixture
+def sagemaker_l4() -> Callable[..., Deployment]:
+    """The endpoint on an L4, likewise."""
+    return _stack("sagemaker-l4")

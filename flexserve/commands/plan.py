@@ -54,11 +54,12 @@ def page(plan: Plan, output: Output) -> str:
         ("target", f"{target.kind}, {plan.machine.name} ({plan.accelerator.name}) in {', '.join(target.places)}"),
         ("model", f"{plan.model.name} @ {plan.boot.model_revision or plan.deployment.model.revision + ' (unresolved until up)'}"),
         _server(plan),
-        ("host image", target.host_image if target.host_image.startswith("/") else target.host_image.rpartition("/")[2]),
-        ("disk", f"{target.disk_gb} GB {target.disk_type}, {plan.disk_needed_gb or '?'} GB needed"),
+        *([("machines", f"{target.machines[0]} to {target.machines[1]}")] if target.machines != (1, 1) else []),
+        ("host image", plan.host_image if plan.host_image.startswith("/") else plan.host_image.rpartition("/")[2]),
+        ("disk", f"{plan.disk_gb} GB {target.disk_type}, {plan.disk_needed_gb or '?'} GB needed"),
         ("KV cache", f"{_count(kv.tokens)} tokens in {_gib(kv.pool_bytes)}; the longest request takes {serving.max_model_len}"),
         *([("", "what text_only frees is unknown and not counted")] if serving.text_only else []),
-        ("way out", plan.deployment.common.egress),
+        *([] if "egress" in target.without else [("way out", plan.deployment.common.egress)]),
         ("window", words(plan.deployment.common.window)),
         ("flags", " ".join(plan.as_dict()["argv"])),  # type: ignore[arg-type]
         *([("allowed", ", ".join(plan.allowed))] if plan.allowed else []),
@@ -75,6 +76,9 @@ def price_table(plan: Plan) -> str:
         for part in cost.parts
     ]
     rows.append(("  all of it", f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}", ""))
+    if plan.most is not None:
+        most = f"{dollars(plan.most.per_hour, '/h')}, {dollars(plan.most.window)} for {words(cost.window_s)}"
+        rows.append((f"  with {plan.deployment.target.machines[1]} machines", most, ""))
     unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
     return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown
 

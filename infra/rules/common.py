@@ -16,6 +16,9 @@ from verdict.secrets import SECRET_VALUE
 IAP_RANGE = ipaddress.ip_network("35.235.240.0/20")
 PLACEHOLDERS = re.compile(r"^your-|(^|:)you@example\.com$")
 MEMBER = re.compile(r"(user|group|serviceAccount|principal|principalSet):[^\s:]\S*")
+SERVICES = {"": "EC2", "sagemaker": "SageMaker"}  # of AWS; no other cloud's machines are divided
+TOKENS = re.compile(r"(HF|HUGGING_?FACE)(_HUB)?_?TOKEN|HF_API_KEY|hf[-_]token", re.IGNORECASE)
+ASKED = 2048  # tokens that a checkpoint has to hold beside its weights before it is called fitting
 MEMBERS = "`user:…`, `group:…` or `serviceAccount:…`"
 
 
@@ -26,6 +29,19 @@ def secret_value(s: Situation) -> Broken | None:
             return Broken(
                 f"{path} holds what looks like a secret's value",
                 "put it in the store with `flexserve secret put NAME`, and write NAME",
+            )
+    return None
+
+
+def token_in_environment(s: Situation) -> Broken | None:
+    """A setting that would hold the Hub token's value, in the open."""
+    serving = s.deployment.serving
+    for key, names in (("environment", serving.environment), ("extra_args", serving.extra_args)):
+        name = next((n for n in names if TOKENS.fullmatch(n)), None)
+        if name is not None:
+            return Broken(
+                f"serving.{key}.{name} would hold the token's value, for everybody to read who may look at the machine",
+                "leave it out and name the secret: flexserve:secret.name",
             )
     return None
 
@@ -62,8 +78,21 @@ def member_not_named(s: Situation) -> Broken | None:
 def unknown_machine_type(s: Situation) -> Broken | None:
     """A machine type that the catalog does not have for this cloud."""
     name, cloud = s.deployment.target.machine_type, s.deployment.target.cloud
-    known = [m.name for m in s.catalog.machine_types.values() if m.cloud == cloud]
-    return None if name in known else Broken(f"the catalog has no machine type {name!r} on {cloud}", nearest(name, known))
+    kinds = (cloud, s.deployment.target.service)
+    known = [m.name for m in s.catalog.machine_types.values() if (m.cloud, m.service) == kinds]
+    if s.machine is not None and s.machine.cloud == cloud:
+        return None
+    return Broken(f"the catalog has no machine type {name!r} on {cloud}", nearest(name, known))
+
+
+def machine_of_another_service(s: Situation) -> Broken | None:
+    """A machine type that another service of the cloud rents out."""
+    target, machine = s.deployment.target, s.machine
+    if machine is None or machine.cloud != target.cloud or machine.service == target.service:
+        return None
+    known = [m.name for m in s.catalog.machine_types.values() if (m.cloud, m.service) == (target.cloud, target.service)]
+    asked, there = (SERVICES.get(name, "the cloud's service for plain machines") for name in (target.service, machine.service))
+    return Broken(f"{asked} rents out no {machine.name}: it is a machine of {there}", nearest(machine.name, known))
 
 
 def unknown_model(s: Situation) -> Broken | None:
@@ -174,7 +203,7 @@ def length_does_not_fit(s: Situation) -> Broken | None:
     if not fit.longest:
         return Broken(
             f"the weights of {s.model.name} do not fit on {s.machine.name}",
-            "take a larger machine type, a smaller model, or raise gpu_memory_utilization",
+            "take a larger machine type, a smaller model, or raise gpu_memory_utilization" + _quantised(s),
         )
     return Broken(
         f"{serving.max_model_len} tokens need {serving.max_model_len * fit.bytes_per_token / GIB:.1f} GiB of KV cache, "
@@ -185,13 +214,13 @@ def length_does_not_fit(s: Situation) -> Broken | None:
 
 def disk_too_small(s: Situation) -> Broken | None:
     """A boot disk smaller than image and weights and 30 %."""
-    needed, has = s.disk_needed_gb, s.deployment.target.disk_gb
+    needed, has = s.disk_needed_gb, s.disk_gb
     if needed is None or has >= needed:
         return None
     server = "image" if s.deployment.image else "the host's own files, swap"
     return Broken(
         f"{server}, weights and 30 % need {needed} GB, the boot disk has {has}",
-        f"set target.disk_gb to {needed} or more",
+        "take a larger machine type" if s.machine and s.machine.local_disk_gb else f"set target.disk_gb to {needed} or more",
     )
 
 
@@ -199,9 +228,9 @@ def disk_too_large(s: Situation) -> Broken | None:
     """A boot disk larger than the cloud makes one of this type."""
     target = s.deployment.target
     row = s.catalog.disk_types.get(target.disk_type)
-    if row is None or row.cloud != target.cloud or target.disk_gb <= row.max_gb:
+    if row is None or row.cloud != target.cloud or s.disk_gb <= row.max_gb:
         return None
-    return Broken(f"the largest {row.name} disk has {row.max_gb} GB, not {target.disk_gb}", "set target.disk_gb to what is needed")
+    return Broken(f"the largest {row.name} disk has {row.max_gb} GB, not {s.disk_gb}", "set target.disk_gb to what is needed")
 
 
 def disk_type_unsupported(s: Situation) -> Broken | None:
@@ -215,10 +244,12 @@ COMMON: Sequence[Rule] = tuple(
     Rule(check.__name__.replace("_", "-"), (check.__doc__ or "").strip(), check, final)
     for check, final in (
         (secret_value, True),
+        (token_in_environment, True),
         (placeholder, False),
         (ingress_open, False),
         (member_not_named, False),
         (unknown_machine_type, True),
+        (machine_of_another_service, True),
         (unknown_model, True),
         (unknown_image, False),
         (unknown_zone, False),
@@ -234,6 +265,17 @@ COMMON: Sequence[Rule] = tuple(
         (disk_type_unsupported, False),
     )
 )
+
+
+def _quantised(s: Situation) -> str:
+    """The same model with smaller weights, where the catalog has one that fits here; one that was measured here first."""
+    assert s.model is not None and s.machine is not None and s.accelerator is not None
+    model, accelerator, utilization = s.model, s.accelerator, s.deployment.serving.gpu_memory_utilization
+    others = [m for m in s.catalog.models.values() if m.unquantized == model.name and m.quantization in accelerator.quantization]
+    for other in sorted(others, key=lambda m: accelerator.name not in m.reserve_gib):
+        if kv_fit(other, s.machine, accelerator, utilization, ASKED, "auto", ASKED).fits:
+            return f"; {other.name} fits"
+    return ""
 
 
 def _zones(s: Situation) -> Iterator[Zone]:

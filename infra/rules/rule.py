@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from infra.deployment import Deployment
 from infra.fit import disk_needed_gb
 from infra.wording import nearest
 from verdict.errors import BadConfig, Refused
+
+_CUDA = re.compile(r"(?:^|[-_])cu(\d{2})(\d)(?:[-_]|$)")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,22 @@ class Situation:
     accelerator: Accelerator | None
     model: Model | None
     image: Image | None
+
+    @property
+    def disk_gb(self) -> int:
+        """The disk: the one that comes with the machine, or the one that is asked for."""
+        return (self.machine.local_disk_gb if self.machine else 0) or self.deployment.target.disk_gb
+
+    @property
+    def host_image(self) -> str:
+        """The host image, as far as it can be told without asking a cloud."""
+        return self.deployment.target.host(self.cuda, self.catalog.host_images)
+
+    @property
+    def cuda(self) -> str:
+        """The container image's CUDA version, by the catalog or its tag (`cu130` is 13.0); empty where neither tells."""
+        found = _CUDA.search((self.deployment.image.tag or "") if self.deployment.image else "")
+        return (self.image.cuda if self.image else "") or (f"{found[1]}.{found[2]}" if found else "")
 
     @property
     def disk_needed_gb(self) -> int | None:

@@ -39,18 +39,20 @@ def group_too_large(s: Situation) -> Broken | None:
 
 
 def vllm_too_old(s: Situation) -> Broken | None:
-    """A vLLM release that is known not to serve on the accelerator."""
-    if s.accelerator is None or not s.accelerator.oldest_vllm:
+    """A vLLM release that is known not to serve on the accelerator, or not to read the model."""
+    needs = [(s.accelerator.oldest_vllm, f"does not serve on {s.accelerator.title}")] if s.accelerator else []
+    needs += [(s.model.oldest_vllm, f"does not read {s.model.name}")] if s.model else []
+    if not any(oldest for oldest, _ in needs):
         return None
     has = s.deployment.target.server_version or (s.image.vllm if s.image else "")
     if not has:
         return None
     from packaging.version import Version
 
-    oldest = s.accelerator.oldest_vllm
-    if Version(has) >= Version(oldest):
-        return None
-    return Broken(f"vLLM {has} does not serve on {s.accelerator.title}: it is older than {oldest}", f"build {oldest} or newer")
+    for oldest, what in needs:
+        if oldest and Version(has) < Version(oldest):
+            return Broken(f"vLLM {has} {what}: it is older than {oldest}", f"take {oldest} or newer")
+    return None
 
 
 def build_too_long(s: Situation) -> Broken | None:

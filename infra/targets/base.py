@@ -18,13 +18,24 @@ class _Provisioned(Protocol):
         """How machines are asked for."""
 
 
+class _Hosted(Protocol):
+    @property
+    def host_image(self) -> str:
+        """Machine image or family."""
+
+
 class TargetSettings(Settings):
     """The parent of each `targets/KIND/config.py`'s `Config`; a target overrides what is otherwise there."""
 
     without: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Parts of the stack file (`image`, `access`) that this kind of target has not, and why not."""
+    """Parts of the stack file (`image`, `access`, `egress`) that this kind of target has not, and why not."""
+    service: ClassVar[str] = ""
+    """Which of the cloud's services rents out the machines, as in the catalog; empty for the one for plain machines."""
     server_host: ClassVar[str | None] = None
     """The address that the server listens on, where the tunnel ends on the machine itself."""
+
+    server_port: ClassVar[int | None] = 8000
+    """The port that the server is told to listen on; None where its container has one of its own."""
 
     @property
     def ways(self: _Provisioned) -> tuple[str, ...]:
@@ -38,6 +49,15 @@ class TargetSettings(Settings):
     def size(self, place: str) -> str:  # noqa: ARG002 - a target may need it
         """The machine type of a place; empty where it is the same everywhere."""
         return ""
+
+    @property
+    def machines(self) -> tuple[int, int]:
+        """The fewest and the most machines that bill."""
+        return (1, 1)
+
+    def host(self: _Hosted, cuda: str, rows: Iterable[HostImage]) -> str:  # noqa: ARG002 - a target may need them
+        """The host image to begin with, for a container image of that CUDA version (empty where none is known)."""
+        return self.host_image
 
     @property
     def server_version(self) -> str:

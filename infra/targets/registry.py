@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterable, Mapping
 from types import ModuleType
@@ -13,6 +14,7 @@ import infra.targets
 if TYPE_CHECKING:
     from catalog.rows import HostImage, MachineType
     from infra.access import Program
+    from infra.rules.rule import Rule
     from infra.targets.protocol import LiveTarget
 
 
@@ -20,8 +22,10 @@ class TargetConfig(Protocol):
     """What the plan asks of any target's config."""
 
     cloud: ClassVar[str]
+    service: ClassVar[str]
     without: ClassVar[Mapping[str, str]]
     server_host: ClassVar[str | None]
+    server_port: ClassVar[int | None]
 
     @property
     def provisioning(self) -> str:
@@ -65,6 +69,13 @@ class TargetConfig(Protocol):
         """The machine type of a place, where places differ in it."""
 
     @property
+    def machines(self) -> tuple[int, int]:
+        """The fewest and the most machines that bill."""
+
+    def host(self, cuda: str, rows: Iterable[HostImage]) -> str:
+        """The host image to begin with, for a container image of that CUDA version."""
+
+    @property
     def server_version(self) -> str:
         """The vLLM release that is built, where no image tells."""
 
@@ -90,6 +101,15 @@ def kinds() -> tuple[str, ...]:
 def module(kind: str, file: str) -> ModuleType:
     """One of a target's four files: `config`, `resources`, `live` or `access`."""
     return importlib.import_module(f"infra.targets.{kind}.{file}")
+
+
+def rules() -> tuple[Rule, ...]:
+    """The rules that targets add: `RULES` of a target's `rules`, where it has one. Each holds for its own kind only."""
+    found: list[Rule] = []
+    for kind in kinds():
+        if importlib.util.find_spec(f"infra.targets.{kind}.rules"):
+            found += module(kind, "rules").RULES
+    return tuple(found)
 
 
 def programs(kind: str) -> tuple[Program, ...]:

@@ -8,6 +8,7 @@ import re
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d[a-z]")
 _TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
+_HOSTED = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+){1,2}")
 _AMI = re.compile(r"ami-[0-9a-f]{8,17}")
 _PARAMETER = re.compile(r"/[\w./-]{1,1010}", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -16,6 +17,8 @@ _VPC = re.compile(r"vpc-[0-9a-f]{8,17}")
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _RELEASE = re.compile(r"\d+\.\d+(\.\d+)?((a|b|rc)\d+)?(\.post\d+)?")
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
+_REPOSITORY = re.compile(r"(?=.{2,256}$)[a-z0-9]+([._/-][a-z0-9]+)*")
 _SECRET = re.compile(r"[\w/+=.@-]{1,512}", re.ASCII)
 _SECRET_TAIL = re.compile(r"-[A-Za-z0-9]{6}$")
 
@@ -33,6 +36,21 @@ def zone(text: str) -> str:
 def machine_type(text: str) -> str:
     """Such as g5g.xlarge."""
     return _fits(_TYPE, text, "write a machine type such as g5g.xlarge")
+
+
+def hosted_type(text: str) -> str:
+    """Such as ml.g4dn.xlarge. One without ml. is left to the rule that says where it is found."""
+    return _fits(_HOSTED, text, "write a machine type such as ml.g4dn.xlarge")
+
+
+def role(text: str) -> str:
+    """`own`, or a role's ARN."""
+    return text if text == "own" else _fits(_ROLE, text, "write own, or a role's ARN, arn:aws:iam::ACCOUNT:role/NAME")
+
+
+def repository(text: str) -> str:
+    """`own`, or an ECR repository's name, of this account and region."""
+    return text if text == "own" else _fits(_REPOSITORY, text, "write own, or an ECR repository's name (not its address)")
 
 
 def host_image(text: str) -> str:

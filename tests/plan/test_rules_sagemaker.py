@@ -1,0 +1,202 @@
+"""Rules about SageMaker, its cards and its images, by name; prices from the fewest to the most machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog.loader import Catalog
+from infra.plan import make_plan
+from infra.rules.every import RULES
+from infra.targets.sagemaker import rules
+from infra.targets.sagemaker.config import LOG_DAYS, Config
+from verdict.errors import BadConfig, Refused
+from verdict.exit_codes import ExitCode
+
+EMB4 = "xbill9/gemma-4-{}-it-qat-q4_0-w4a16-ct-text-emb4"
+AWS = "763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm"
+CU13, CU12 = "0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker-v1.3", "0.29.0-gpu-py312-cu129-ubuntu22.04-sagemaker-v1.0"
+ON_CU12 = [f"image.name={AWS}:{CU12}", "allow=[unknown-image]"]
+HOST13, HOST12 = "al2023-ami-sagemaker-inference-gpu-4-1", "al2-ami-sagemaker-inference-gpu-3-1"
+BIG = "x" * 1020
+
+# A rule, what breaks it on the T4 stack, and what its way out says.
+BROKEN = [
+    ("cuda-driver-mismatch", [f"target.host_image={HOST12}"], HOST13),
+    ("cuda-driver-mismatch", ["target.host_image=al2-ami-sagemaker-inference-gpu-2"], HOST13),
+    ("cuda-driver-mismatch", ["target.host_image=al2-ami-sagemaker-inference-neuron-2"], HOST13),
+    ("cuda-driver-mismatch", [*ON_CU12, f"target.host_image={HOST13}"], HOST12),
+    ("host-image-unknown", ["target.host_image=al2023-ami-sagemaker-inference-gpu-4-2"], HOST13),
+    ("host-image-unknown", [f"image.name={AWS}:latest", "allow=[unknown-image]"], "target.host_image"),
+    ("turing-unpatched", ["target.image_source=aws"], "patched"),
+    ("image-not-in-ecr", ["image.name=vllm/vllm-openai:v0.30.0"], f"{AWS}:{CU13}"),
+    ("image-not-in-ecr", ["image.name=public.ecr.aws/deep-learning-containers/vllm:server-sagemaker-cuda"], AWS),
+    ("image-of-another-region", [f"image.name={AWS.replace('us-east-2', 'us-east-1')}:{CU13}"], f"{AWS}:{CU13}"),
+    ("image-of-another-region", ["target.region=us-west-2"], "763104351884.dkr.ecr.us-west-2.amazonaws.com"),
+    ("machine-of-another-service", ["target.machine_type=g5g.xlarge"], "ml.g"),
+    ("unknown-machine-type", ["target.machine_type=ml.g5g.xlarge"], "ml.g"),
+    ("secret-value", ["secret.name=hf_abcdefghijkl"], "flexserve secret put"),
+    ("secret-value", ["serving.environment={VLLM_X: hf_abcdefghijkl}"], "flexserve secret put"),
+    ("token-in-environment", ["serving.environment={HF_TOKEN: abc}"], "flexserve:secret.name"),
+    ("token-in-environment", ["serving.environment={HUGGING_FACE_HUB_TOKEN: abc}"], "flexserve:secret.name"),
+    ("token-in-environment", ["serving.extra_args={hf-token: abc}"], "flexserve:secret.name"),
+    ("environment-too-large", [f"serving.environment={{VLLM_LOGGING_PREFIX: {'y' * 1025}}}"], "serving.environment"),
+    ("timeout-bounds", ["target.start_timeout=59"], "within"),
+    ("timeout-bounds", ["target.start_timeout=3601"], "within"),
+    ("timeout-bounds", ["target.download_timeout=2h"], "within"),
+    ("dtype-unsupported", ["serving.dtype=bfloat16"], "float16"),
+    ("kv-dtype-unsupported", ["serving.kv_cache_dtype=bfloat16"], "auto"),
+    ("length-does-not-fit", ["model.name=google/gemma-4-26B-A4B-it"], "smaller model"),
+    ("length-does-not-fit", [f"model.name={EMB4.format('26B-A4B')}"], "smaller model"),
+    ("length-does-not-fit", ["model.name=google/gemma-4-E4B-it"], EMB4.format("E4B")),
+    ("length-does-not-fit", ["model.name=google/gemma-4-12B-it"], EMB4.format("12B")),
+    ("length-does-not-fit", ["serving.max_model_len=131072"], "serving.max_model_len"),
+    ("unknown-zone", ["target.region=eu-west-1", f"image.name={AWS.replace('us-east-2', 'eu-west-1')}:{CU13}"], "us-"),
+    ("unknown-image", [f"image.name={AWS}:{CU12}"], CU13),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "sets", "way_out"), BROKEN, ids=[f"{i}-{b[0]}" for i, b in enumerate(BROKEN)])
+def test_a_broken_rule_refuses_by_name(sagemaker_t4, rule, sets, way_out):
+    with pytest.raises(Refused) as error:
+        make_plan(sagemaker_t4(*sets), Catalog.load())
+    assert error.value.rule == rule and way_out in error.value.way_out and error.value.why
+    assert error.value.exit_code is ExitCode.REFUSED
+
+
+def test_a_wrong_host_image_goes_past_on_the_operators_word(sagemaker_t4):
+    plan = make_plan(sagemaker_t4(f"target.host_image={HOST12}"), Catalog.load(), ["cuda-driver-mismatch"])
+    assert plan.host_image == HOST12 and plan.allowed == ("cuda-driver-mismatch",)
+
+
+def test_a_secret_needs_the_built_image(sagemaker_l4):
+    with pytest.raises(Refused) as error:
+        make_plan(sagemaker_l4("secret.name=hf-token"), Catalog.load())
+    assert error.value.rule == "secret-needs-patched" and "target.image_source" in error.value.way_out
+    assert make_plan(sagemaker_l4("secret.name=hf-token", "target.image_source=patched"), Catalog.load()).boot.sagemaker.built
+
+
+@pytest.mark.parametrize(("kernels", "fits"), [(["8.0", "8.6", "9.0"], False), (["7.5"], True), ([], True), (["7.0", "8.0"], True)])
+def test_an_image_without_kernels_for_the_card_is_refused(sagemaker_t4, kernels, fits):
+    shipped = Catalog.load()
+    images = tuple(msgspec.structs.replace(i, kernels=tuple(kernels)) for i in shipped.images)
+    catalog = dataclasses.replace(shipped, images=images)
+    if fits:
+        assert make_plan(sagemaker_t4(), catalog).allowed == ()
+        return
+    with pytest.raises(Refused) as error:
+        make_plan(sagemaker_t4(), catalog)
+    assert error.value.rule == "image-lacks-card" and "7.5" in error.value.why
+
+
+def test_shipped_stacks_break_none_and_their_host_image_is_told(sagemaker_t4, sagemaker_l4):
+    for stack in (sagemaker_t4, sagemaker_l4):
+        plan = make_plan(stack(), Catalog.load())
+        assert plan.allowed == () and plan.host_image == HOST13 and plan.as_dict()["host_image"] == HOST13
+        assert plan.as_dict()["egress"] is None and plan.cost.unknown == ()
+    assert make_plan(sagemaker_t4(*ON_CU12, "target.machine_type=ml.g4dn.xlarge"), Catalog.load()).host_image == HOST12
+
+
+def test_too_many_entries_or_bytes_are_refused(sagemaker_t4):
+    """vLLM's own variables are not that many: the rule is given the settings as they are."""
+    many = {f"VLLM_X{n}": "1" for n in range(100)}
+    large = {f"VLLM_X{n}": BIG for n in range(33)}
+    for environment, says in ((many, "100"), (large, "32,768")):
+        with pytest.raises(Refused, match="environment-too-large") as error:
+            make_plan(sagemaker_t4(f"serving.environment={json.dumps(environment)}"), Catalog.load())
+        assert says in error.value.why
+
+
+@pytest.mark.parametrize(
+    ("sets", "says"),
+    [
+        (["egress=nat"], "flexserve:egress: a sagemaker target has none"),
+        (["egress=address"], "flexserve:egress: a sagemaker target has none"),
+        (['access.members=["user:ops@acme.test"]'], "flexserve:access: a sagemaker target has none"),
+        (["target.count={min: 3, max: 2}"], "max 2 is less than min 3"),
+        (["target.count.min=0"], "must be 1 or more"),
+        (["target.log_days=2"], "must be one of"),
+        (["target.alarm={usd: 100}"], "target.alarm.mail: missing"),
+        (["target.execution_role=mine"], "write own, or a role's ARN"),
+        (["target.repository=Mine"], "write own, or an ECR repository's name"),
+        (["target.image_source=docker"], "must be aws or patched"),
+        (["secret.name=hf-token-AbCdEf"], "must not end in a hyphen"),
+        (["serving.extra_args={port: 1}"], "flexserve decides it"),
+    ],
+)
+def test_what_the_stack_file_may_not_say(sagemaker_t4, sets, says):
+    with pytest.raises(BadConfig, match=says.replace("(", r"\(")):
+        make_plan(sagemaker_t4(*sets), Catalog.load())
+
+
+MEASURED = [
+    ("t4", EMB4.format("E2B"), 660_033), ("t4", EMB4.format("E4B"), 194_336), ("t4", EMB4.format("12B"), 20_354),
+    ("l4", EMB4.format("E2B"), 1_209_977), ("l4", EMB4.format("E4B"), 376_156), ("l4", EMB4.format("12B"), 52_541),
+    ("l4", EMB4.format("26B-A4B"), 30_456), ("l4", "google/gemma-4-E2B-it", 723_484),
+    ("l4", "google/gemma-4-E2B-it-qat-w4a16-ct", 867_999), ("l4", "google/gemma-4-E4B-it", 94_853),
+    ("l4", "google/gemma-4-E4B-it-qat-w4a16-ct", 200_972), ("l4", "google/gemma-4-12B-it-qat-w4a16-ct", 41_651),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("card", "model", "tokens"), MEASURED)
+def test_the_planned_cache_is_what_public_runs_measured(sagemaker_t4, sagemaker_l4, card, model, tokens):
+    plan = make_plan({"t4": sagemaker_t4, "l4": sagemaker_l4}[card](f"model.name={model}"), Catalog.load())
+    assert plan.kv.tokens == pytest.approx(tokens, rel=0.005)
+
+
+def test_the_price_goes_from_the_fewest_machines_to_the_most(sagemaker_t4):
+    plan = make_plan(sagemaker_t4("target.count={min: 2, max: 5}"), Catalog.load())
+    document = plan.as_dict()
+    assert document["price"]["per_hour"] == pytest.approx(2 * 0.736)
+    assert document["price"]["most"] == {"per_hour": pytest.approx(5 * 0.736), "window": pytest.approx(5 * 0.736 * 4)}
+    assert document["machines"] == {"min": 2, "max": 5}
+    assert make_plan(sagemaker_t4(), Catalog.load()).as_dict()["price"]["most"] is None
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 100), st.integers(1, 100))
+def test_the_price_is_that_of_each_machine(one, other):
+    from infra.deployment import from_stack_text
+    from tests.conftest import ROOT
+
+    least, most = sorted((one, other))
+    text = (ROOT / "stacks" / "Pulumi.sagemaker-l4.yaml").read_text(encoding="utf-8")
+    plan = make_plan(from_stack_text("sagemaker-l4", text, [f"target.count={{min: {least}, max: {most}}}"]), Catalog.load())
+    assert plan.cost.per_hour == pytest.approx(1.1267 * least, abs=1e-5)
+    assert (plan.most is None) == (least == most)
+    assert plan.most is None or plan.most.per_hour == pytest.approx(1.1267 * most, abs=1e-5)
+
+
+@given(st.sampled_from(["12.2", "12.9", "13.0", "13.2", "11.8", ""]))
+def test_the_host_image_that_is_chosen_never_breaks_the_rule_about_it(cuda):
+    catalog = Catalog.load()
+    chosen = Config(region="us-east-2").host(cuda, catalog.host_images)
+    row = next((r for r in catalog.host_images if r.family == chosen), None)
+    assert (row is None) == (cuda[:2] not in ("12", "13"))
+    assert row is None or row.cuda[:2] == cuda[:2]
+
+
+def test_a_place_is_a_region_and_ecr_is_told_from_other_registries():
+    c = Config(region="us-east-2")
+    assert c.places == ("us-east-2",) and c.region_of("us-east-2") == "us-east-2"
+    assert rules.ecr(AWS)["region"] == "us-east-2" and rules.ecr("public.ecr.aws/x/vllm") is None
+    assert 14 in LOG_DAYS
+
+
+def test_every_rule_of_its_own_is_broken_by_a_case():
+    ours = {rule.id for rule in rules.RULES}
+    assert ours <= {rule for rule, _, _ in BROKEN} | {"secret-needs-patched", "image-lacks-card"}
+    assert ours <= {rule.id for rule in RULES}
+
+
+def test_other_targets_know_none_of_this(tpu_v6e, g5g_spot):
+    for deployment in (tpu_v6e(), g5g_spot()):
+        plan = make_plan(deployment, Catalog.load())
+        assert plan.most is None and plan.as_dict()["machines"] == {"min": 1, "max": 1} and plan.as_dict()["egress"] == "address"
+    with pytest.raises(BadConfig, match=r"such as g5g\.xlarge"):
+        make_plan(g5g_spot("target.machine_type=ml.g4dn.xlarge"), Catalog.load())
