@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TextIO
 
-from flexserve.tunnel import stdio
+from flexserve.tunnel import loops, stdio
 from flexserve.tunnel.dial import open_tunnel
 from flexserve.tunnel.events import Event, Stats
 from flexserve.tunnel.options import Options, Tunnel
@@ -55,8 +55,8 @@ def run(access: Access, command: Command, streams: Streams | None = None) -> int
         raise BadConfig("--on-stdin and --exec exclude each other", way_out="use one of them")
     streams = streams or Streams()
     if command.on_stdin:
-        return asyncio.run(stdio.serve(access, command.options))
-    return asyncio.run(_serve(access, command, streams))
+        return loops.run(stdio.serve(access, command.options))
+    return loops.run(_serve(access, command, streams))
 
 
 async def _serve(access: Access, command: Command, streams: Streams) -> int:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import replace
 from typing import TypeVar, cast
 
+from flexserve.tunnel.loops import new_loop
 from flexserve.tunnel.options import Options, Tunnel
 from infra.access import Access
 from verdict.errors import FlexserveError
@@ -73,7 +74,7 @@ def tunnel(
     `on_event` is called in that thread. When the tunnel ends for good inside the block, its connections fail; the block
     is not interrupted, and `tunnel.over.result()` is the error.
     """
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
     thread = threading.Thread(target=loop.run_forever, name="flexserve-tunnel", daemon=True)
     thread.start()
     manager = open_tunnel(access, port=port, token=token, url=url, ssl=ssl, options=options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import signal
 import socket
@@ -28,6 +29,7 @@ def main() -> None:
         return socket.create_connection((host, int(port)), timeout=10)
 
     with Relay(connect, port=chosen.port, log_messages=chosen.log is not None) as relay:
+        gc.freeze()  # what was imported stays: looking through it again would hold every session for some milliseconds
         print(json.dumps({"url": relay.url, "port": relay.port, "ca_file": str(relay.ca_file)}), flush=True)
         stop.wait()
         if chosen.log is not None:

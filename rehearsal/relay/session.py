@@ -22,9 +22,11 @@ from rehearsal.relay.faults import Cut, Faults
 from rehearsal.relay.held import Held
 
 DATA_MAX, DATA_LARGE = 16_384, 65_536
+TOGETHER = 16  # messages that are written at once, as a whole read of the machine's socket leaves
 WINDOW = 4 << 20  # bytes sent and not acknowledged before the machine's socket is no longer read
 ACK_EVERY, ACK_AFTER_S = 32_768, 0.2
 CLOSE_S = 2.0  # a client that does not answer a close frame
+_incoming = memoryview(bytearray(256 * 1024))  # a new object of that size a read costs a mapping in the kernel
 _RESET = struct.pack("ii", 1, 0)
 _TAG_SID, _TAG_RESUMED, _TAG_DATA, _TAG_ACK = 1, 2, 4, 7
 
@@ -83,6 +85,21 @@ class Link(WSListener):
         else:
             ws.send(WSMsgType.BINARY, message)
 
+    def send_data(self, chunks: list[memoryview]) -> None:
+        """DATA messages that leave together: whole TLS records and one write, where no fault wants them apart."""
+        faults = self._faults
+        if faults.ping or faults.fragments or faults.trailing or faults.unknown_tags:
+            for chunk in chunks:
+                if faults.unknown_tags:
+                    self.send(struct.pack(">H", 10) + b"long close")
+                extra = b"trailing bytes" if faults.trailing else b""
+                self.send(b"".join((struct.pack(">HI", _TAG_DATA, len(chunk)), chunk, extra)))
+            return
+        parts: list[bytes | memoryview] = []
+        for chunk in chunks:
+            parts += _data_head(len(chunk)), chunk
+        self.raw(b"".join(parts))
+
     def close(self, code: int, reason: str = "") -> None:
         """A close frame; the socket is closed when the client has answered, or after a while.
 
@@ -113,7 +130,17 @@ class Link(WSListener):
         cast(WSTransport, self.ws).underlying_transport.write(data)
 
 
-class Session(asyncio.Protocol):
+def _data_head(size: int) -> bytes:
+    """What comes before `size` bytes of data: the head of a whole binary message, unmasked, then tag and length."""
+    whole = size + 6
+    if whole < 126:
+        return struct.pack(">BBHI", 0x82, whole, _TAG_DATA, size)
+    if whole < 65_536:
+        return struct.pack(">BBHHI", 0x82, 126, whole, _TAG_DATA, size)
+    return struct.pack(">BBQHI", 0x82, 127, whole, _TAG_DATA, size)
+
+
+class Session(asyncio.BufferedProtocol):
     """A relayed connection; the protocol of the machine's socket."""
 
     def __init__(self, faults: Faults, ended: Callable[[Session], None], keep_s: float, log: list[tuple[float, bytes]] | None):
@@ -127,9 +154,9 @@ class Session(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._backend: asyncio.Transport | None = None
         self._link: Link | None = None
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[memoryview] = deque()
         self._queued = 0
-        self._unacked: deque[bytes] = deque()
+        self._unacked: deque[memoryview] = deque()
         self._told = 0
         self._timer: asyncio.TimerHandle | None = None
         self._forget: asyncio.TimerHandle | None = None
@@ -149,8 +176,13 @@ class Session(asyncio.Protocol):
         """The machine's port is connected."""
         self._backend = cast(asyncio.Transport, transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (asyncio's signature)
+        """One for all sessions: what was read is copied before the next read."""
+        return _incoming
+
+    def buffer_updated(self, nbytes: int) -> None:
         """The machine sent something."""
+        data = bytes(_incoming[:nbytes])
         if self._down is None:
             self._enqueue(data)
         else:
@@ -187,8 +219,9 @@ class Session(asyncio.Protocol):
             self._down.put(over)
 
     def _enqueue(self, data: bytes) -> None:
+        view = memoryview(data)
         for start in range(0, len(data), self._chunk):
-            self._queue.append(data[start : start + self._chunk])
+            self._queue.append(view[start : start + self._chunk])
         self._queued += len(data)
         self.pump()
 
@@ -278,19 +311,22 @@ class Session(asyncio.Protocol):
     def pump(self) -> None:
         """Send what the window and the link allow, then read on or wait."""
         link = self._link
+        together: list[memoryview] = []
         while link is not None and self._queue and not link.full and self.sent - self.acked < WINDOW:
             chunk = self._queue.popleft()
             self._queued -= len(chunk)
             self._unacked.append(chunk)
             self.sent += len(chunk)
-            extra = b"trailing bytes" if self._faults.trailing else b""
-            if self._faults.unknown_tags:
-                link.send(struct.pack(">H", 10) + b"long close")
             if self._log is not None:
-                self._log.append((time.monotonic(), chunk[:24]))
-            link.send(b"".join((struct.pack(">HI", _TAG_DATA, len(chunk)), chunk, extra)))
+                self._log.append((time.monotonic(), bytes(chunk[:24])))
+            together.append(chunk)
+            if self._cuts or len(together) >= TOGETHER:
+                link.send_data(together)
+                together = []
             if self._cuts and self._cut("down"):
                 return
+        if link is not None and together:
+            link.send_data(together)
         if link is not None and self._backend_ended and not self._queue:
             self._link, link.session = None, None
             link.close(self._backend_ended)

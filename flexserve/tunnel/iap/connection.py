@@ -35,7 +35,7 @@ class Ended:
     resumes: int
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """The protocol of the accepted local socket. Opened before it when the session is made in advance (`open`)."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         self._local_paused = False
         self._local_full = False
         self._early = bytearray()  # received before there was a client
-        self._room: bytearray | None = None  # received in this read, not yet with the local socket
+        self._room: memoryview | None = None  # received in this read, not yet with the local socket
         self._filled = 0
         self._ack_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
@@ -198,7 +198,20 @@ class Connection(asyncio.Protocol):
         """A message of the relay; gathers DATA and writes it once a read."""
         payload = self.session.receive(message)
         if payload is not None:
-            self._gather(payload, last)
+            room = self._room
+            if room is None:
+                self._gather(payload, last)
+                return
+            filled = self._filled
+            end = filled + len(payload)
+            if end > ROOM:
+                self._flush()
+                self._gather(payload, last)
+                return
+            room[filled:end] = payload
+            self._filled = end
+            if last:
+                self._flush()
             return
         if last:
             self._flush()
@@ -209,25 +222,17 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def _gather(self, payload: memoryview, last: bool) -> None:
+        """The first DATA of a read: alone it goes straight on, else a room is taken for it and what follows."""
         if self._local is None:
             self._early += payload
-        elif last and self._room is None:
-            self._deliver(bytes(payload))
-            return
-        else:
-            end = self._filled + len(payload)
-            if end > ROOM:
+            if last:
                 self._flush()
-                end = len(payload)
-            if end > ROOM:
-                self._deliver(bytes(payload))  # a message larger than the room; what was before it has gone
-            else:
-                if self._room is None:
-                    self._room = self._dialer.rooms.take()
-                self._room[end - len(payload) : end] = payload
-                self._filled = end
-        if last:
-            self._flush()
+        elif last or len(payload) > ROOM:
+            self._deliver(bytes(payload))
+        else:
+            self._room = self._dialer.rooms.take()
+            self._filled = len(payload)
+            self._room[: self._filled] = payload
 
     def on_writable(self) -> None:
         """The link takes more."""
@@ -254,7 +259,7 @@ class Connection(asyncio.Protocol):
         if room is not None:
             filled, self._filled = self._filled, 0
             local = self._local
-            self._deliver(memoryview(room)[:filled])
+            self._deliver(room[:filled])
             if not local.get_write_buffer_size():  # else the transport may keep a view of it
                 self._dialer.rooms.give(room)
 
@@ -305,7 +310,7 @@ class Connection(asyncio.Protocol):
         else:
             self._pump()
 
-    # the client's side (asyncio.Protocol)
+    # the client's side (asyncio.BufferedProtocol)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
@@ -319,11 +324,15 @@ class Connection(asyncio.Protocol):
             self._link.read(True)
         self._task = self._loop.create_task(self._run())
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  (asyncio's signature)
+        """Where the client's next bytes go; shared, and free again after `buffer_updated`."""
+        return self._dialer.rooms.incoming
+
+    def buffer_updated(self, nbytes: int) -> None:
         """The client sent something."""
         self._answered = False
         self._last_data_at = self._loop.time()
-        self.session.offer(data)
+        self.session.offer(self._dialer.rooms.incoming[:nbytes])
         self._pump()
 
     def eof_received(self) -> bool:

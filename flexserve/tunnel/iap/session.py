@@ -26,6 +26,9 @@ class State(Enum):
     BROKEN = auto()  # no link
 
 
+_READY = State.READY  # looked up once: an enumeration's members are slow to reach
+
+
 class Session:
     """Counters and the queue of what the relay has not acknowledged.
 
@@ -59,16 +62,17 @@ class Session:
         """Enough was received to acknowledge it now rather than after the next lull."""
         return self.received - self._told >= ACK_EVERY
 
-    def offer(self, chunk: bytes) -> None:
-        """Queue what the local side sent; cut into messages of at most `MAX_DATA` bytes."""
-        self.offered += len(chunk)
-        self.unsent_bytes += len(chunk)
-        if len(chunk) <= frames.MAX_DATA:
-            if chunk:
+    def offer(self, chunk: bytes | memoryview) -> None:
+        """Queue what the local side sent, copied; cut into messages of at most `MAX_DATA` bytes."""
+        size = len(chunk)
+        self.offered += size
+        self.unsent_bytes += size
+        if size <= frames.MAX_DATA:
+            if size:
                 self._unsent.append(frames.data(chunk))
             return
         view = memoryview(chunk)
-        for start in range(0, len(chunk), frames.MAX_DATA):
+        for start in range(0, size, frames.MAX_DATA):
             self._unsent.append(frames.data(view[start : start + frames.MAX_DATA]))
 
     def next_message(self) -> bytes | None:
@@ -98,7 +102,7 @@ class Session:
             if tag == _DATA:  # this function runs 60,000 times a GB
                 if length > size:
                     raise BadFrame(f"a message that declares {length} bytes and holds {size}")
-                if self.state is not State.READY:
+                if self.state is not _READY:
                     raise BadFrame("data before the session was confirmed")
                 self.received += length
                 return message[_HEADER : _HEADER + length]  # bytes after the declared length are legal, and dropped

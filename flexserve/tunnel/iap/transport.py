@@ -80,12 +80,13 @@ class Link(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """picows: a frame, whose memory is lent for this call."""
-        if self._failure is not None or self._owner is None:
+        owner = self._owner
+        if owner is None or self._failure is not None:
             return
         kind = frame.msg_type
         if kind == _BINARY and frame.fin and not (transport.is_close_frame_sent or frame.rsv1 or frame.rsv2 or frame.rsv3):
             try:
-                self._owner.on_message(frame.get_payload_as_memoryview(), frame.last_in_buffer)
+                owner.on_message(frame.get_payload_as_memoryview(), frame.last_in_buffer)
             except frames.BadFrame as error:
                 self.fail(TunnelFailure(codes.PROTOCOL, str(error)))
             return
