@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import json
 import selectors
 import socket
 import threading
 import time
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
 
 from tunnel_stage import PATTERN, Running, send_pattern
 
 LIMIT_S = 120
+PINGS = 20
 AT_ONCE_LIMIT_S = 45  # without a byte; gcloud leaves some of the 64 hanging, which are counted as incomplete
 
 
@@ -74,9 +76,9 @@ def expected_digest(size: int) -> str:
 
 
 def download(tunnel: Running, size: int) -> tuple[float, float]:
-    """MB/s, and the client's CPU seconds per GB. The digest is taken afterwards."""
+    """MB/s, and the client's CPU seconds per GB. The digest is taken afterwards, the memory was touched before."""
     cpu = tunnel.cpu_s()
-    kept = bytearray(size)
+    kept = bytearray(b"\1") * size
     view, got = memoryview(kept), 0
     with connect(tunnel.port) as client:
         began = time.perf_counter()
@@ -108,101 +110,55 @@ def upload(tunnel: Running, size: int) -> tuple[float, float]:
     return size / took / 1e6, (tunnel.cpu_s() - cpu) / size * 1e9
 
 
+@dataclass
+class _AtOnce:
+    """One of the clients: `PINGS` pings, then a transfer."""
+
+    client: socket.socket
+    pings: int = 0
+    got: int = 0
+
+
 def at_once(port: int, count: int, size: int) -> dict[str, float]:
-    """`count` clients together: 20 pings, then `size` bytes down each."""
+    """`count` clients together: 20 pings, then `size` bytes down each. One thread and epoll: the load must not wait for itself."""
     first: list[float] = []
-    whole: list[bool] = []
+    complete = 0
+    room = memoryview(bytearray(256 * 1024))
     began = time.perf_counter()
-
-    def one() -> None:
-        try:
-            with connect(port, AT_ONCE_LIMIT_S) as client:
-                for number in range(20):
-                    client.sendall(b"hello\n")
-                    exactly(client, 6)
-                    if not number:
-                        first.append(time.perf_counter() - began)
-                client.sendall(b"send %d\n" % size)
-                whole.append(len(exactly(client, size)) == size)
-        except OSError:
-            whole.append(False)
-
-    together([one] * count)
-    return {"all_done_s": time.perf_counter() - began, "first_byte_s": median(first), "complete": sum(whole), "of": count}
-
-
-def chat(port: int, streams: int, tokens: int, rate: int) -> tuple[dict[int, float], dict[int, list[float]]]:
-    """Streams of tokens on connections that are open already, as a client's pool has them: request times and token times.
-
-    One thread and epoll: the load must not wait for itself.
-    """
-    clients = [connect(port) for _ in range(streams)]
-
-    def warm(client: socket.socket) -> None:
-        client.sendall(b"hello\n")
-        exactly(client, 6)
-
-    together([lambda client=client: warm(client) for client in clients])
-    asked: dict[int, float] = {}
-    seen: dict[int, list[float]] = {ident: [] for ident in range(streams)}
-    rest = [0] * streams
-    start, open_streams = time.monotonic(), streams
-    with selectors.DefaultSelector() as waiting:
-        while open_streams:
-            now = time.monotonic()
-            if now > start + LIMIT_S:
-                raise ConnectionError("the streams did not end")
-            while len(asked) < streams and now >= start + len(asked) / streams:  # a second's worth of users
-                ident = len(asked)
-                waiting.register(clients[ident], selectors.EVENT_READ, ident)
-                asked[ident] = time.monotonic()
-                clients[ident].sendall(b"chat %08d %d %d\n" % (ident, tokens, rate))
-            pause = start + len(asked) / streams - now if len(asked) < streams else 1.0
-            for key, _ in waiting.select(max(pause, 0)):
-                ident = key.data
-                data = clients[ident].recv(65_536)
-                now = time.monotonic()
-                if not data:
-                    raise ConnectionError("a stream ended early")
-                whole, rest[ident] = divmod(rest[ident] + len(data), 32)
-                seen[ident].extend([now] * whole)
-                if len(seen[ident]) == tokens:
-                    waiting.unregister(clients[ident])
-                    open_streams -= 1
-    for client in clients:
-        client.close()
-    return asked, seen
+    with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as sockets:
+        for _ in range(count):
+            one = _AtOnce(sockets.enter_context(connect(port, AT_ONCE_LIMIT_S)))
+            one.client.sendall(b"hello\n")
+            waiting.register(one.client, selectors.EVENT_READ, one)
+        while waiting.get_map():
+            ready = waiting.select(AT_ONCE_LIMIT_S)
+            if not ready:
+                break  # those that are left hang
+            for key, _ in ready:
+                one = key.data
+                try:
+                    over = _turn(one, room, size, lambda: first.append(time.perf_counter() - began))
+                except OSError:
+                    over = True
+                if over:
+                    complete += one.got == size
+                    waiting.unregister(one.client)
+    return {"all_done_s": time.perf_counter() - began, "first_byte_s": median(first), "complete": complete, "of": count}
 
 
-def chat_added(log: Path, asked: dict[int, float], seen: dict[int, list[float]]) -> dict[str, float]:
-    """What the tunnel added to the relay's own times, ms: p99 of the first token, of the gap, and of each token's way."""
-    sent: dict[int, list[float]] = {ident: [] for ident in seen}
-    arrived: dict[int, float] = {}
-    for when, start in json.loads(log.read_text(encoding="utf-8")):
-        words = start.split()
-        if len(words) >= 2 and words[0] == "<chat":
-            arrived[int(words[1])] = when
-        elif len(words) >= 2 and words[0].isdigit() and len(words[0]) == 8:
-            # One message may hold several tokens: those between its first and the next message's first left with it.
-            times, index = sent[int(words[0])], int(words[1])
-            times.extend(times[-1:] * (index - len(times)))
-            times.append(when)
-    first, gaps, ways = [], [], []
-    for ident, times in seen.items():
-        left = sent[ident] + [sent[ident][-1]] * (len(times) - len(sent[ident]))
-        first.append((times[0] - asked[ident]) - (left[0] - arrived[ident]))
-        ways += [there - here for there, here in zip(times, left, strict=True)]
-        gaps += [(b - a) - (d - c) for a, b, c, d in zip(times, times[1:], left, left[1:], strict=False)]
-    return {
-        "first_token_p99_ms": p99(first) * 1e3,
-        "gap_p99_ms": p99(gaps) * 1e3,
-        "way_p99_ms": p99(ways) * 1e3,
-        "way_median_ms": median(ways) * 1e3,
-    }
-
-
-def p99(values: list[float]) -> float:
-    return sorted(values)[min(int(len(values) * 0.99), len(values) - 1)]
+def _turn(one: _AtOnce, room: memoryview, size: int, on_first: Callable[[], None]) -> bool:
+    """What a client does with what it can read now; whether it is done. An answer of six bytes comes in one piece."""
+    if one.pings < PINGS:
+        if one.client.recv(6) != b"hello\n":
+            return True
+        if not one.pings:
+            on_first()
+        one.pings += 1
+        one.client.sendall(b"hello\n" if one.pings < PINGS else b"send %d\n" % size)
+        return False
+    count = one.client.recv_into(room)
+    one.got += count
+    return not count
 
 
 def together(calls: list) -> None:

@@ -23,3 +23,5 @@ class Limits:
     spare_s: float = 10.0  # the check's session waits this long for the first client
     ack_after_s: float = 0.5  # a lull after which what was received is acknowledged
     close_s: float = 2.0  # an orderly end of a link
+    look_s: float = 5.0  # how often an open tunnel looks at the clock: has the window closed, did this machine sleep
+    ask_s: float = 60.0  # how often the cloud is asked whether the machine still exists

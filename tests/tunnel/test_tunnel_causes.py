@@ -6,14 +6,16 @@ import asyncio
 import socket
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flexserve.tunnel import listener
+from flexserve.tunnel import ends, listener
 from flexserve.tunnel.dial import open_tunnel, tunnel
 from flexserve.tunnel.iap import codes, proxy, urls
 from flexserve.tunnel.iap.codes import After
+from flexserve.tunnel.limits import Limits
+from flexserve.tunnel.options import Options
 from infra.access import Ssm
 from rehearsal.relay import tls
 from verdict.errors import BadConfig, FlexserveError, Gone, NoAccess, TimedOut
@@ -85,6 +87,31 @@ async def test_a_window_that_closes_ends_the_running_tunnel(world) -> None:
         async with asyncio.timeout(5):
             assert isinstance(await opened.over, Gone)
     assert "expired" in world.kinds()
+
+
+async def test_an_idle_tunnel_ends_when_the_machine_goes(world) -> None:
+    """No connection breaks: the cloud is asked now and then."""
+    answers = iter([None, None])
+    options = world.options(expired=lambda: next(answers, datetime(2026, 1, 2, 3, 4, tzinfo=UTC)))
+    options = replace(options, limits=replace(options.limits, look_s=0.01, ask_s=0.02))
+    async with open_tunnel(world.access("vm"), options=options) as opened, asyncio.timeout(20):
+        assert (await opened.over).what.startswith("expired at ")
+    assert "expired" in world.kinds()
+
+
+async def test_the_cloud_is_not_asked_before_it_is_time() -> None:
+    """Neither the recorded end has passed nor the interval; once the end has, it is asked at each look."""
+    asked: list[datetime] = []
+    limits = Limits(look_s=0.005, ask_s=3600)
+    options = Options(
+        limits=limits, expires_at=datetime.now(UTC) + timedelta(hours=1), expired=lambda: asked.append(datetime.now(UTC))
+    )
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(ends.until_gone(options), 0.2)
+    assert asked == []
+    over = replace(options, expires_at=datetime.now(UTC), expired=lambda: datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+    async with asyncio.timeout(20):
+        assert (await ends.until_gone(over)).what.startswith("expired at ")
 
 
 async def test_a_permission_taken_away_ends_the_running_tunnel(world) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -12,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flexserve.tunnel.dial import tunnel
+from flexserve.tunnel.limits import Limits
 from flexserve.tunnel.options import Options
 from flexserve.tunnel.sagemaker.assemble import CutStream, NotAStream, assemble, events
 from infra.access import SageMaker
 from tests.tunnel.fake_runtime import FakeRuntime
 from verdict.errors import NoAccess
+from verdict.exit_codes import ExitCode
 
 CHAT = {"messages": [{"role": "user", "content": "say the nonce"}]}
 
@@ -162,6 +166,22 @@ def test_bad_requests(runtime, method, path, content, status) -> None:
         answer = http.request(method, path, content=content)
     assert answer.status_code == status
     assert answer.json()["error"]["message"]
+
+
+def test_an_idle_tunnel_ends_when_the_endpoint_goes(runtime) -> None:
+    asked: list[int] = []
+
+    def expired() -> datetime | None:
+        asked.append(1)
+        return datetime(2026, 1, 2, 3, 4, tzinfo=UTC) if len(asked) > 2 else None
+
+    options = Options(url=runtime.url, expired=expired, limits=Limits(look_s=0.01, ask_s=0.02))
+    with tunnel(SageMaker("us-east-1", "ok", "m"), options=options) as opened:
+        for _ in range(1000):
+            if opened.over.done():
+                break
+            time.sleep(0.02)
+        assert opened.over.result().exit_code == ExitCode.GONE
 
 
 def test_no_credentials_is_told_before_anything_is_sent(runtime, monkeypatch) -> None:

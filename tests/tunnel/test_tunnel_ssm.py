@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from flexserve.tunnel.dial import tunnel
-from flexserve.tunnel.options import Options
+from flexserve.tunnel.limits import Limits
+from flexserve.tunnel.options import Options, Tunnel
 from infra.access import Ssm
 from rehearsal.ssm import Service
 from tests.tunnel.backend import Backend, stream
@@ -74,6 +76,15 @@ def ask(port: int, size: int) -> bytes:
         return b"".join(iter(lambda: client.recv(65_536), b""))
 
 
+def ended(opened: Tunnel) -> FlexserveError:
+    """What ended the tunnel; it runs in a thread of its own."""
+    for _ in range(1000):
+        if opened.over.done():
+            return opened.over.result()
+        time.sleep(0.02)
+    raise TimeoutError("the tunnel did not end")
+
+
 def test_bytes_go_through_and_nothing_is_left(service, pids) -> None:
     with tunnel(Ssm("us-east-1", "i-0123456789abcdef0"), url=service) as opened:
         assert ask(opened.port, 500_000) == stream(500_000)
@@ -122,6 +133,30 @@ def test_a_machine_that_has_gone_is_gone_and_not_out_of_reach(service, pids, how
         pass
     said = {"window": "expired at ", "reclaim": "the machine was reclaimed", "neither": "i-off is not connected"}
     assert caught.value.what.startswith(said[how]) and isinstance(caught.value, Gone) == (how != "neither")
+
+
+@pytest.mark.parametrize("how", ["window", "reclaim"])
+def test_an_idle_tunnel_ends_when_the_machine_goes(service, pids, how) -> None:
+    """No connection breaks: the cloud is asked now and then. A time at which it cannot be asked is no end."""
+    answers = iter([None, OSError("no network"), None])
+
+    def expired() -> datetime | None:
+        answer = next(answers, "gone")
+        if isinstance(answer, OSError):
+            raise answer
+        if answer == "gone" and how == "reclaim":
+            raise Gone("the machine was reclaimed", why="reclaimed at 03:04 UTC")
+        return datetime(2026, 1, 2, 3, 4, tzinfo=UTC) if answer == "gone" else None
+
+    events: list[str] = []
+    options = Options(
+        url=service, expired=expired, on_event=lambda event: events.append(event.kind), limits=Limits(look_s=0.01, ask_s=0.02)
+    )
+    with tunnel(Ssm("us-east-1", "i-0123456789abcdef0"), options=options) as opened:
+        gone = ended(opened)
+    assert isinstance(gone, Gone)
+    assert gone.what.startswith({"window": "expired at ", "reclaim": "the machine was reclaimed"}[how])
+    assert events == ["listening", "expired", "stopped"]
 
 
 def test_without_the_plugin(service, monkeypatch, tmp_path) -> None:

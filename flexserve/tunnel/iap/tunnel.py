@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from flexserve.tunnel import listener
+from flexserve.tunnel import ends, listener
 from flexserve.tunnel.events import Event, Stats
 from flexserve.tunnel.iap import auth, proxy, urls
 from flexserve.tunnel.iap.codes import After, TunnelFailure
@@ -22,8 +22,6 @@ from infra.access import Iap
 from verdict.errors import FlexserveError, Gone
 
 _RETRY_S = 1.0  # between two checks while nothing listens yet
-_WATCH_S = 5.0
-_ASK_S = 60.0  # the cloud is asked this often whether the machine still exists
 _SLEPT_S = 10.0  # the wall clock ran this much further than the process: the machine slept
 _PASSING_S = 10.0  # a broken link is tried again this long at the start even without `wait`
 
@@ -40,7 +38,8 @@ async def open_iap(access: Iap, options: Options) -> AsyncIterator[Tunnel]:
         sock.close()
         raise
     try:
-        yield tunnel
+        async with ends.watched(options, tunnel.fail):
+            yield tunnel
     finally:
         await tunnel.stop()
 
@@ -96,7 +95,7 @@ class IapTunnel(Tunnel):
         """Accept clients."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, sock=cast(socket.socket, self._sock))
-        self._watcher = loop.create_task(self._watch())
+        self._watcher = loop.create_task(self._watch_clock())
         self._tell("listening", port=self.port, base_url=self.base_url)
 
     async def serve_socket(self, sock: socket.socket) -> None:
@@ -218,38 +217,30 @@ class IapTunnel(Tunnel):
 
     async def _examine(self, failure: TunnelFailure) -> None:
         """A connection failed: is that the tunnel's end? Expired, or a cause that every other connection will meet."""
-        expired = await self._expired()
+        expired = await ends.gone(self._options)
         if expired is not None:
-            self._fail(expired)
+            self.fail(expired)
         elif failure.ending.after is After.STOP:
-            self._fail(failure.error(self._access, auth.member()))
+            self.fail(failure.error(self._access, auth.member()))
 
-    async def _watch(self) -> None:
-        """Notice that the machine slept, and that the window closed."""
+    async def _watch_clock(self) -> None:
+        """Notice that this machine slept: every link is probably dead, and none knows it."""
         loop = asyncio.get_running_loop()
-        wall, own = time.time(), loop.time()
-        asked = own
         while True:
-            await asyncio.sleep(_WATCH_S)
+            wall, own = time.time(), loop.time()
+            await asyncio.sleep(self._options.limits.look_s)
             if (time.time() - wall) - (loop.time() - own) > _SLEPT_S:
                 for connection in list(self._live):
                     connection.poke()
-            wall, own = time.time(), loop.time()
-            closes = self._options.expires_at
-            over = closes is not None and time.time() >= closes.timestamp()
-            if over or loop.time() - asked > _ASK_S:  # the second: reclaimed, or a clock of ours that is wrong
-                asked = loop.time()
-                expired = await self._expired()
-                if expired is not None:
-                    self._fail(expired)
 
-    def _fail(self, error: FlexserveError) -> None:
+    def fail(self, error: FlexserveError) -> None:
+        """End the tunnel for good."""
         if not self.over.done():
             self._tell("expired" if isinstance(error, Gone) else "failed", what=error.what, way_out=error.way_out)
             self.over.set_result(error)
 
     async def _verdict(self, failure: TunnelFailure) -> FlexserveError:
-        expired = await self._expired()
+        expired = await ends.gone(self._options)
         if expired is not None:
             return expired
         error = failure.error(self._access, auth.member())
@@ -257,18 +248,6 @@ class IapTunnel(Tunnel):
         if phase:
             error.why = f"the machine is still starting: phase {phase}" + (f"; {error.why}" if error.why else "")
         return error
-
-    async def _expired(self) -> Gone | None:
-        """The error of a closed window, or None. The callback may ask the cloud: it runs in a thread."""
-        if self._options.expired is None:
-            return None
-        try:
-            when = await asyncio.get_running_loop().run_in_executor(None, self._options.expired)
-        except Gone as otherwise:
-            return otherwise
-        if when is None:
-            return None
-        return Gone(f"expired at {when.astimezone():%H:%M}", why="the window closed and the cloud deleted the machine")
 
     async def _phase(self) -> str:
         if self._options.boot_phase is None:

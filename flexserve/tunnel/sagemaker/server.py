@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from flexserve.tunnel import listener
+from flexserve.tunnel import ends, listener
 from flexserve.tunnel.events import Event, Stats
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.sagemaker import problems
@@ -22,7 +22,7 @@ from flexserve.tunnel.sagemaker.problems import Problem, problem
 from flexserve.tunnel.sagemaker.pump import Pump
 from flexserve.tunnel.sagemaker.runtime import Runtime
 from infra.access import SageMaker
-from verdict.errors import NoAccess
+from verdict.errors import Gone, NoAccess
 
 _BODY_LIMIT = 6 * 1024 * 1024  # the service refuses more
 _GENERATING = ("/v1/chat/completions", "/v1/completions")
@@ -46,7 +46,8 @@ async def open_sagemaker(access: SageMaker, options: Options) -> AsyncIterator[T
         raise
     proxy.tell("listening", port=proxy.port, base_url=proxy.base_url)
     try:
-        yield proxy
+        async with ends.watched(options, proxy.end):
+            yield proxy
     finally:
         server.close()
         await proxy.stop()
@@ -70,6 +71,12 @@ class Proxy(Tunnel):
         """One event."""
         if self._options.on_event is not None:
             self._options.on_event(Event(kind, fields))
+
+    def end(self, gone: Gone) -> None:
+        """End the tunnel for good."""
+        if not self.over.done():
+            self.tell("expired", what=gone.what, way_out=gone.way_out)
+            self.over.set_result(gone)
 
     async def stop(self) -> None:
         """End every connection."""

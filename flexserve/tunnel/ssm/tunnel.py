@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from flexserve.tunnel import listener, peer
+from flexserve.tunnel import ends, listener, peer
 from flexserve.tunnel.events import Event, Stats
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.ssm import plugin
@@ -30,7 +30,7 @@ async def open_ssm(access: Ssm, options: Options) -> AsyncIterator[Tunnel]:
         try:
             await opened.session()
         except FlexserveError as error:
-            if gone := await opened.gone():  # the cloud's word for it says more than that nobody answers
+            if gone := await ends.gone(options):  # the cloud's word for it says more than that nobody answers
                 raise gone from error
             raise
         server = await asyncio.start_server(opened.serve, sock=sock)
@@ -39,7 +39,8 @@ async def open_ssm(access: Ssm, options: Options) -> AsyncIterator[Tunnel]:
         raise
     opened.tell("listening", port=opened.port, base_url=opened.base_url)
     try:
-        yield opened
+        async with ends.watched(options, opened.end):
+            yield opened
     finally:
         server.close()
         await opened.stop()
@@ -140,15 +141,11 @@ class SsmTunnel(Tunnel):
 
     async def _examine(self) -> None:
         """End the tunnel after a failure if the machine has gone."""
-        if not self.over.done() and (gone := await self.gone()) and not self.over.done():
-            self.over.set_result(gone)
+        if not self.over.done() and (gone := await ends.gone(self._options)):
+            self.end(gone)
 
-    async def gone(self) -> Gone | None:
-        """The error of a closed window or a reclaim, or None. The callback asks the cloud: it runs in a thread."""
-        if self._options.expired is None:
-            return None
-        try:
-            when = await asyncio.to_thread(self._options.expired)
-        except Gone as otherwise:
-            return otherwise
-        return None if when is None else Gone(f"expired at {when.astimezone():%H:%M}", why="the window closed")
+    def end(self, gone: Gone) -> None:
+        """End the tunnel for good."""
+        if not self.over.done():
+            self.tell("expired", what=gone.what, way_out=gone.way_out)
+            self.over.set_result(gone)
