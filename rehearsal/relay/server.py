@@ -23,7 +23,8 @@ from picows.common import WSUpgradeResponseWithListener
 
 from rehearsal.relay import tls
 from rehearsal.relay.faults import Faults, by_name
-from rehearsal.relay.session import Link, Session
+from rehearsal.relay.link import Link
+from rehearsal.relay.session import Session
 
 SUBPROTOCOL = "relay.tunnel.cloudproxy.app"
 Connect = Callable[[str, str, int], "socket.socket | int"]

@@ -9,135 +9,24 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-import socket
 import struct
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
+from picows import WSMsgType, WSTransport
 
 from rehearsal.relay.faults import Cut, Faults
 from rehearsal.relay.held import Held
+from rehearsal.relay.link import TAG_DATA, Link
 
 DATA_MAX, DATA_LARGE = 16_384, 65_536
 TOGETHER = 16  # messages that are written at once, as a whole read of the machine's socket leaves
 WINDOW = 4 << 20  # bytes sent and not acknowledged before the machine's socket is no longer read
 ACK_EVERY, ACK_AFTER_S = 32_768, 0.2
-CLOSE_S = 2.0  # a client that does not answer a close frame
 _incoming = memoryview(bytearray(256 * 1024))  # a new object of that size a read costs a mapping in the kernel
-_RESET = struct.pack("ii", 1, 0)
-_TAG_SID, _TAG_RESUMED, _TAG_DATA, _TAG_ACK = 1, 2, 4, 7
-
-
-class Link(WSListener):
-    """One WebSocket of a client."""
-
-    def __init__(self, opened: Callable[[Link], None], faults: Faults) -> None:
-        self._opened, self._faults = opened, faults
-        self.ws: WSTransport | None = None
-        self.session: Session | None = None
-        self.full = False
-        self.closed = False  # by the client
-
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        """picows: the upgrade is done."""
-        self.ws = transport
-        transport.underlying_transport.set_write_buffer_limits(high=256 * 1024)
-        self._opened(self)
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        """picows: a frame, whose memory is lent for this call."""
-        if frame.msg_type == WSMsgType.CLOSE:
-            self.closed = True
-            transport.send_close(frame.get_close_code())
-            transport.disconnect()
-            if self.session is not None:
-                self.session.client_closed()
-        elif frame.msg_type == WSMsgType.BINARY and self.session is not None:
-            self.session.from_client(self, frame.get_payload_as_memoryview())
-
-    def on_ws_disconnected(self, transport: WSTransport) -> None:  # noqa: ARG002
-        """picows: the socket is closed."""
-        if self.session is not None:
-            self.session.link_lost(self)
-
-    def pause_writing(self) -> None:
-        """Too much waits to be written."""
-        self.full = True
-
-    def resume_writing(self) -> None:
-        """What waited was written."""
-        self.full = False
-        if self.session is not None:
-            self.session.pump()
-
-    def send(self, message: bytes) -> None:
-        """One message, as the instance's faults would have it."""
-        ws = cast(WSTransport, self.ws)
-        if self._faults.ping:
-            ws.send_ping(b"relay")
-        if self._faults.fragments:
-            half = len(message) // 2
-            ws.send(WSMsgType.BINARY, message[:half], fin=False)
-            ws.send(WSMsgType.CONTINUATION, message[half:])
-        else:
-            ws.send(WSMsgType.BINARY, message)
-
-    def send_data(self, chunks: list[memoryview]) -> None:
-        """DATA messages that leave together: whole TLS records and one write, where no fault wants them apart."""
-        faults = self._faults
-        if faults.ping or faults.fragments or faults.trailing or faults.unknown_tags:
-            for chunk in chunks:
-                if faults.unknown_tags:
-                    self.send(struct.pack(">H", 10) + b"long close")
-                extra = b"trailing bytes" if faults.trailing else b""
-                self.send(b"".join((struct.pack(">HI", _TAG_DATA, len(chunk)), chunk, extra)))
-            return
-        parts: list[bytes | memoryview] = []
-        for chunk in chunks:
-            parts += _data_head(len(chunk)), chunk
-        self.raw(b"".join(parts))
-
-    def close(self, code: int, reason: str = "") -> None:
-        """A close frame; the socket is closed when the client has answered, or after a while.
-
-        At once would be a reset where acknowledgements are still unread, and that takes away what the client has not read.
-        """
-        ws = cast(WSTransport, self.ws)
-        ws.send_close(cast(WSCloseCode, code), reason.encode())
-        self.read(True)
-        asyncio.get_running_loop().call_later(CLOSE_S, ws.disconnect)
-
-    def reset(self) -> None:
-        """RST: nothing more is delivered."""
-        transport = cast(WSTransport, self.ws).underlying_transport
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        transport.abort()
-
-    def end(self) -> None:
-        """End of stream without a close frame."""
-        cast(WSTransport, self.ws).underlying_transport.close()
-
-    def read(self, wanted: bool) -> None:
-        """Take messages, or leave them with the client."""
-        transport = cast(WSTransport, self.ws).underlying_transport
-        transport.resume_reading() if wanted else transport.pause_reading()
-
-    def raw(self, data: bytes) -> None:
-        """Bytes below the WebSocket layer."""
-        cast(WSTransport, self.ws).underlying_transport.write(data)
-
-
-def _data_head(size: int) -> bytes:
-    """What comes before `size` bytes of data: the head of a whole binary message, unmasked, then tag and length."""
-    whole = size + 6
-    if whole < 126:
-        return struct.pack(">BBHI", 0x82, whole, _TAG_DATA, size)
-    if whole < 65_536:
-        return struct.pack(">BBHHI", 0x82, 126, whole, _TAG_DATA, size)
-    return struct.pack(">BBQHI", 0x82, 127, whole, _TAG_DATA, size)
+_TAG_SID, _TAG_RESUMED, _TAG_ACK = 1, 2, 7
 
 
 class Session(asyncio.BufferedProtocol):
@@ -232,7 +121,7 @@ class Session(asyncio.BufferedProtocol):
         self._attach(link)
         sid = self.sid.encode()
         if self._faults.garbage == "earlydata":
-            link.send(struct.pack(">HI", _TAG_DATA, 5) + b"early")
+            link.send(struct.pack(">HI", TAG_DATA, 5) + b"early")
         if self._down is None:
             link.send(struct.pack(">HI", _TAG_SID, len(sid)) + sid)
             self._garbage(link)
@@ -276,7 +165,7 @@ class Session(asyncio.BufferedProtocol):
                 return
             self._drop(number)
             self.pump()
-        elif tag == _TAG_DATA and len(message) >= 6:
+        elif tag == TAG_DATA and len(message) >= 6:
             length = int.from_bytes(message[2:6], "big")
             if length > DATA_MAX or length > len(message) - 6:
                 link.close(4013, "invalid data")
@@ -413,13 +302,13 @@ class Session(asyncio.BufferedProtocol):
         elif kind == "oversize":
             link.raw(b"\x82\x7f" + struct.pack(">Q", 1 << 40) + b"x" * 100)
         elif kind == "short":
-            link.send(struct.pack(">HI", _TAG_DATA, 1000) + b"short")
+            link.send(struct.pack(">HI", TAG_DATA, 1000) + b"short")
         elif kind == "badack":
             link.send(struct.pack(">HQ", _TAG_ACK, 1 << 60))
         elif kind == "secondsid":
             link.send(struct.pack(">HI", _TAG_SID, 3) + b"two")
         elif kind == "masked":
-            link.raw(b"\x82\x86\0\0\0\0" + struct.pack(">HI", _TAG_DATA, 0))
+            link.raw(b"\x82\x86\0\0\0\0" + struct.pack(">HI", TAG_DATA, 0))
 
     def _over(self) -> None:
         for timer in (self._timer, self._forget):
