@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from flexserve.help import command_help, exit_codes
 from flexserve.output import Output
 from verdict.errors import FlexserveError, Interrupted
 from verdict.exit_codes import ExitCode
+from verdict.secrets import hidden
 
 Names = tuple[str, ...]
 
@@ -299,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Prints every error, as a sentence or as JSON; a traceback only with --debug."""
     _open_streams()
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    output = Output(as_json="--json" in words)
+    output = Output(as_json="--json" in words, lines=words[:1] == ["tunnel"])
     debug = "--debug" in words
     try:
         code = int(app(words, prog_name="flexserve", standalone_mode=False) or 0)
@@ -331,6 +333,8 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as Python has stderr: a character that it cannot take stops nothing
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _nowhere(*descriptors: int) -> None:
@@ -356,7 +360,7 @@ def _failed(error: FlexserveError, output: Output, debug: bool) -> int:
     if debug:
         import traceback
 
-        traceback.print_exc()
+        print(hidden(traceback.format_exc()), file=sys.stderr)
     output.error(error)
     return int(error.exit_code)
 

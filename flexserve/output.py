@@ -17,9 +17,10 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 @dataclass
 class Output:
-    """What a command prints through. `as_json`: stdout gets one document and no text."""
+    """What a command prints through. `as_json`: stdout gets one document and no text; with `lines` one document a line."""
 
     as_json: bool = False
+    lines: bool = False
     out: TextIO = field(default_factory=lambda: sys.stdout)
     err: TextIO = field(default_factory=lambda: sys.stderr)
     _line_open: bool = False
@@ -27,29 +28,40 @@ class Output:
     def result(self, document: Mapping[str, object], text: str) -> None:
         """The command's result: the document for programs, the text for people."""
         self.clear()
-        print(dump(document) if self.as_json else text, file=self.out, flush=True)
+        print(dump(document, self.out) if self.as_json else text, file=self.out, flush=True)
 
     def text(self, text: str, end: str = "\n") -> None:
-        """Raw text on stdout (a script, a log)."""
+        """Raw text on stdout (a log)."""
         print(text, end=end, file=self.out, flush=True)
 
+    def exact(self, text: str) -> None:
+        """Text on stdout byte for byte, in UTF-8 whatever the terminal's encoding (a script, a manifest)."""
+        self.out.flush()
+        self.out.buffer.write(text.encode())
+        self.out.flush()
+
     def say(self, text: str) -> None:
-        """A line of progress or a remark, on stderr."""
+        """A line of progress or a remark, on stderr. Nobody may read it any more (`| tee`, a closed terminal): work goes on."""
         self.clear()
-        print(text, file=self.err, flush=True)
+        self._tell(f"{text}\n")
 
     def live(self, text: str) -> None:
         """A line that the next one replaces; only on a terminal, nothing elsewhere."""
         if self.interactive:
             width = _width(self.err)
-            print(f"\r\033[K{text[: width - 1]}", end="", file=self.err, flush=True)
+            self._tell(f"\r\033[K{text[: width - 1]}")
             self._line_open = True
 
     def clear(self) -> None:
         """Take the live line away."""
         if self._line_open:
-            print("\r\033[K", end="", file=self.err, flush=True)
+            self._tell("\r\033[K")
             self._line_open = False
+
+    def _tell(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self.err.write(text)
+            self.err.flush()
 
     @property
     def interactive(self) -> bool:
@@ -65,19 +77,19 @@ class Output:
 
     def error(self, error: FlexserveError) -> None:
         """The one place where an error is printed: a sentence on stderr, or its JSON document on stdout."""
+        self.clear()
         with contextlib.suppress(OSError):  # a full or closed stream is the error, or must not hide it
-            self.clear()
-        with contextlib.suppress(OSError):
             if self.as_json:
-                print(dump(error.as_dict()), file=self.out, flush=True)
+                print(dump(error.as_dict(), self.out, a_line=self.lines), file=self.out, flush=True)
                 return
         with contextlib.suppress(OSError):
             print(f"{self.style('error:', 'red', self.err)} {error}", file=self.err, flush=True)
 
 
-def dump(document: Mapping[str, object]) -> str:
-    """JSON as every `--json` prints it."""
-    return json.dumps(document, indent=2, ensure_ascii=False, default=str)
+def dump(document: Mapping[str, object], stream: TextIO | None = None, *, a_line: bool = False) -> str:
+    """JSON as every `--json` prints it; escaped where the stream cannot take every character. `a_line`: on one line."""
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
+    return json.dumps(document, indent=None if a_line else 2, ensure_ascii=encoding not in ("utf-8", "utf8"), default=str)
 
 
 def canonical(document: Mapping[str, object]) -> str:

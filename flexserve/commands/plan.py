@@ -23,7 +23,7 @@ def run(stack: str, sets: Sequence[str], allow: Sequence[str], output: Output, *
         from flexserve.manifest import manifest as document
 
         text = canonical(document(plan, project.root))
-        output.text(text)
+        output.exact(f"{text}\n")
         output.say(f"sha256 {hashlib.sha256(text.encode()).hexdigest()}")
         return ExitCode.DONE
     output.result({**plan.as_dict(), "unresolved": unresolved(plan)}, page(plan, output))

@@ -35,7 +35,7 @@ def run(
         document = {"stack": stack, "sha256": rendered.sha256, "resolved": pinned, "bytes": len(text.encode()), "text": text}
         output.result(document, "")
         return ExitCode.DONE
-    output.text(text, end="")
+    output.exact(text)
     if not plan.boot.resolved:
         output.say(f"unresolved: {', '.join(unresolved(plan))} (pinned at up); this is what would be rendered around that")
     return ExitCode.DONE

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -19,12 +16,12 @@ from pulumi.automation._stack import StackInitMode  # not exported; `create_or_s
 from pulumi.automation.errors import ConcurrentUpdateError, InvalidVersionError, create_command_error
 
 from flexserve.lifecycle.events import Events
+from flexserve.lifecycle.logfile import LogFile
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.project import Project, check_backend, environment, pulumi
 from infra.kept import RERUN
 from verdict.errors import FlexserveError, Interrupted
 
-KEPT_LOGS = 20
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -35,6 +32,8 @@ class Command(PulumiCommand):
     """
 
     process: subprocess.Popen[str] | None = None
+    early: int | None = None
+    """A signal that came while no engine ran: between two of the runs that one command takes."""
 
     def run(
         self,
@@ -44,7 +43,9 @@ class Command(PulumiCommand):
         on_output: Callable[[str], Any] | None = None,
         on_error: Callable[[str], Any] | None = None,
     ) -> CommandResult:
-        """As the SDK's own: its result, or its `CommandError`."""
+        """As the SDK's own: its result, or its `CommandError`. Raises `NotStarted` when it should not run any more."""
+        if self.early is not None:
+            raise NotStarted
         env = {**environment(), **additional_env, "PULUMI_AUTOMATION_API": "true"}
         with subprocess.Popen(
             [self.command, "--non-interactive", *(a for a in args if a != "--non-interactive")],
@@ -58,6 +59,8 @@ class Command(PulumiCommand):
             start_new_session=True,
         ) as process:
             self.process = process
+            if self.early is not None:
+                process.send_signal(self.early)
             out, err = _Drain(process.stdout, on_output), _Drain(process.stderr, on_error)
             out.join()
             err.join()
@@ -69,9 +72,15 @@ class Command(PulumiCommand):
         return result
 
     def send(self, number: int) -> None:
-        """Pass a signal on to the engine, if it runs."""
-        if self.process is not None and self.process.poll() is None:
+        """Pass a signal on to the engine; if none runs, the next one does not begin."""
+        if self.process is None or self.process.poll() is not None:
+            self.early = number
+        else:
             self.process.send_signal(number)
+
+
+class NotStarted(Exception):
+    """Ctrl-C came before the engine was started."""
 
 
 class _Drain(threading.Thread):
@@ -138,16 +147,12 @@ class PulumiEngine:
 
     def _run(self, name: str, call: Callable[..., Any]) -> Changes:
         events = Events(self._say)
-        path = _log_file(self._project.logs, self._name, name)
-        with path.open("w", encoding="utf-8") as log, self._interruptible():
-
-            def keep(line: str) -> None:
-                log.write(f"{line}\n")
-                log.flush()
-
+        with LogFile(lambda: self._project.logs, self._name, name, self._say) as log, self._interruptible():
             try:
                 stack = _Stack(self._name, self._workspace(), StackInitMode.CREATE_OR_SELECT)
-                call(stack, color="never", on_event=events, on_output=keep, on_error=keep)
+                call(stack, color="never", on_event=events, on_output=log.keep, on_error=log.keep)
+            except NotStarted as error:
+                raise Interrupted("interrupted before the engine changed anything") from error
             except ConcurrentUpdateError as error:
                 raise FlexserveError(
                     f"another command works on {self._name}",
@@ -155,9 +160,11 @@ class PulumiEngine:
                     way_out=f"wait for it; if it was killed: pulumi cancel -s {self._name}",
                 ) from error
             except auto.CommandError as error:
-                keep(str(error))
+                log.keep(str(error))
                 self._interrupted(error, events)
-                raise EngineFailed(f"pulumi {name} failed", diagnostics=_diagnostics(events, error), log=str(path)) from error
+                raise EngineFailed(f"pulumi {name} failed", diagnostics=_diagnostics(events, error), log=log.path) from error
+            except OSError as error:  # no room for its own files, no memory for its process
+                raise EngineFailed(f"pulumi {name} could not be run", diagnostics=(str(error),), log=log.path) from error
         self._interrupted(None, events)
         return events.changes
 
@@ -168,11 +175,12 @@ class PulumiEngine:
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
         """While the engine runs: the first signal asks it to finish and record, the second ends it."""
-        self._presses = 0
+        self._presses, self._command.early = 0, None
         if threading.current_thread() is not threading.main_thread():
             yield  # signals can only be taken in the main thread
             return
-        before = {number: signal.signal(number, self._signal) for number in _SIGNALS}
+        taken = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup's stays ignored
+        before = {number: signal.signal(number, self._signal) for number in taken}
         try:
             yield
         finally:
@@ -181,9 +189,9 @@ class PulumiEngine:
 
     def _signal(self, _number: int, _frame: FrameType | None) -> None:
         self._presses += 1
+        self._command.send(signal.SIGINT if self._presses == 1 else signal.SIGTERM)
         if self._presses == 1:
             self._say("waits until the engine has finished and recorded what it is doing; once more ends it at once")
-        self._command.send(signal.SIGINT if self._presses == 1 else signal.SIGTERM)
 
     def _interrupted(self, error: BaseException | None, events: Events) -> None:
         """Raise `Interrupted` when a signal came, whatever the engine ended with."""
@@ -212,12 +220,3 @@ def _diagnostics(events: Events, error: auto.CommandError) -> tuple[str, ...]:
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and line.strip() != "stdout:"]
     return lines[-1] if lines else ""
-
-
-def _log_file(folder: Path, stack: str, name: str) -> Path:
-    """A new file; the oldest of that stack are removed."""
-    old = sorted(folder.glob(f"{stack}-*.log"))
-    for path in old[: max(0, len(old) - KEPT_LOGS + 1)]:
-        path.unlink(missing_ok=True)
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    return folder / f"{stack}-{stamp}-{os.getpid()}-{name}.log"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pulumi.automation.errors import CommandError
 
-from flexserve.lifecycle.engine import PulumiEngine
+from flexserve.lifecycle.engine import Command, PulumiEngine
+from flexserve.lifecycle.logfile import KEPT, LogFile, remove_old
 from flexserve.lifecycle.parts import EngineFailed
 from flexserve.project import Project, check_backend, find
 from tests.cli.slow_provider import SlowProvider, serve
@@ -119,6 +122,92 @@ def test_the_second_ctrl_c_ends_it_and_says_what_may_be_lost(small, provider):
     thread.join(5)
     assert "may exist and bill" in caught.value.why and "by its id" in caught.value.way_out
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@real_engine
+def test_ctrl_c_between_two_runs_of_the_engine_starts_no_further_one(small, provider, monkeypatch):
+    """The SDK runs pulumi several times for one `up`; in between there is nobody whom a signal could be passed on to."""
+    run = Command.run
+
+    def pressed(self, args, *more, **named):
+        if args[0] == "up":
+            os.kill(os.getpid(), signal.SIGINT)
+        return run(self, args, *more, **named)
+
+    monkeypatch.setattr(Command, "run", pressed)
+    provider.release.set()
+    with pytest.raises(Interrupted, match="before the engine changed anything"):
+        engine(small, []).up()
+    assert not provider.entered.is_set() and small.stashed("tpu-v6e") == {}
+    monkeypatch.setattr(Command, "run", run)
+    assert engine(small, []).up().counts["create"] == 3
+
+
+def test_a_signal_just_before_the_engine_was_started_reaches_it(small, monkeypatch):
+    """It comes after the look whether there was one, and before the process is known."""
+    command, popen = Command(), subprocess.Popen
+
+    def start(*args, **named):
+        command.send(signal.SIGTERM)
+        return popen(*args, **named)
+
+    command.command = shutil.which("sleep")
+    monkeypatch.setattr(subprocess, "Popen", lambda args, **named: start(["sleep", "60"], **named))
+    with pytest.raises(CommandError):
+        command.run(["60"], str(small.root), {})
+
+
+@real_engine
+def test_what_nohup_has_the_process_ignore_stays_ignored(small, provider):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    said: list[str] = []
+
+    def hang_up():
+        provider.entered.wait(60)
+        os.kill(os.getpid(), signal.SIGHUP)
+        provider.release.set()
+
+    thread = threading.Thread(target=hang_up, daemon=True)
+    thread.start()
+    try:
+        assert engine(small, said).up().counts["create"] == 3
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    thread.join(5)
+    assert not any("once more" in line for line in said)
+
+
+@real_engine
+def test_without_a_place_for_its_log_the_engine_runs(small, provider):
+    provider.release.set()
+    (small.root / ".flexserve").write_text("no folder", encoding="utf-8")
+    said: list[str] = []
+    assert engine(small, said).up().counts["create"] == 3
+    assert any(line.startswith("no log of this is kept: ") for line in said)
+
+
+def test_a_log_that_cannot_go_on_is_said_once(tmp_path):
+    said: list[str] = []
+    with LogFile(lambda: tmp_path, "s", "up", said.append) as log:
+        log.keep("first")
+        assert Path(log.path).read_text(encoding="utf-8") == "first\n"
+        log._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115, PTH123
+        log.keep("second")
+        log.keep("third")
+    assert said == ["the log ends here: No space left on device"]
+
+
+def test_a_stacks_logs_are_not_those_of_another_with_a_longer_name(tmp_path):
+    for stack in ("gpu", "gpu-ab", "gpu-ab-2"):
+        for number in range(KEPT + 5):
+            (tmp_path / f"{stack}-20260102T0304{number:02}Z-7-up.log").touch()
+    (tmp_path / "gpu-notes.log").touch()
+    remove_old(tmp_path, "gpu")
+    remove_old(tmp_path, "gpu-ab")
+    left = {stack: len(list(tmp_path.glob(f"{stack}-2026*.log"))) for stack in ("gpu", "gpu-ab", "gpu-ab-2")}
+    assert left == {"gpu": KEPT - 1, "gpu-ab": KEPT - 1, "gpu-ab-2": KEPT + 5}
+    assert (tmp_path / "gpu-notes.log").exists() and not (tmp_path / "gpu-20260102T030400Z-7-up.log").exists()
 
 
 def test_no_backend_says_how_to_choose_one(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -93,3 +94,34 @@ def test_during_the_create_the_engine_records_what_it_made(here):
     assert code == 130 and "Traceback" not in said
     assert "recorded it" in said and "made by now: " in said and "flexserve down -s tpu-v6e deletes it" in said
     assert here.run("status", code=0)[0]["state"] == "absent"
+
+
+def left_alone(here, at: str, press) -> int:
+    """Start `up` with a terminal as its stderr; once `at` was said nobody reads any more, and then `press(pid)`; the exit code."""
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-m", "flexserve", "up", "-s", STACK, "--yes"]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    with subprocess.Popen(argv, cwd=here.project, env=here.environment, stderr=theirs, start_new_session=True, **quiet) as process:
+        os.close(theirs)
+        said, ends = "", time.monotonic() + LIMIT_S
+        while at not in said and time.monotonic() < ends:
+            try:
+                said += os.read(ours, 65536).decode(errors="replace")
+            except OSError:  # it has ended
+                break
+        assert at in said, said
+        os.close(ours)  # every write of theirs fails from now on
+        press(process.pid)
+        return process.wait(LIMIT_S)
+
+
+@ENGINE
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C after | tee has gone", "the terminal was closed"])
+def test_with_nobody_to_tell_the_engine_still_finishes_and_records(here, number):
+    here.run("down", "--yes", code=0)  # what an earlier test has left
+    assert left_alone(here, "creating compute/network", lambda pid: os.kill(pid, number)) == 130
+    assert here.run("status", code=0)[0]["state"] == "absent"  # no lock is left, and the state can be read
+    state = json.loads(next((here.project.parent / "state").rglob(f"{STACK}.json")).read_text(encoding="utf-8"))
+    assert state["checkpoint"]["latest"]["resources"] and not state["checkpoint"]["latest"].get("pending_operations")
+    here.run("down", "--yes", code=0)
+    assert bills(here) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import json
 import os
 import subprocess
 import sys
@@ -133,3 +135,62 @@ def test_a_stream_that_is_closed_is_empty(project, root, words, closed, code, sa
     )
     assert done.returncode == code, done.stderr
     assert says in done.stderr and "unexpected" not in done.stderr + done.stdout
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed, or a pipe whose reader has gone."""
+
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_progress_that_nobody_reads_stops_nothing(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    out = io.StringIO()
+    output = Output(err=Gone(), out=out)
+    output.say("creating")
+    output.live("booting")
+    output.clear()
+    output.error(FlexserveError("failed"))
+    output.result({"a": 1}, "done")
+    assert out.getvalue() == "done\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["render", "-s", "tpu-v6e"],
+        ["render", "-s", "tpu-v6e", "--json"],
+        ["plan", "-s", "tpu-v6e", "--manifest"],
+        ["plan", "-s", "tpu-v6e", "--set", "owner=\u20ac\U0001f389", "--manifest"],
+        ["plan", "-s", "tpu-v6e", "--json"],
+        ["plan", "-s", "tpu-v6e", "--set", "window=\u20ac\U0001f389", "--json"],
+        ["plan", "-s", "\udcff\u20ac", "--json"],
+        ["plan", "-s", "\udcff\u20ac"],
+    ],
+    ids=["render", "render --json", "manifest", "manifest of an owner", "plan --json", "error --json", "bytes --json", "bytes"],
+)
+def test_another_encoding_of_the_terminal_changes_no_script_and_no_document(project, root, encoding, words):
+    def run(encoding):
+        env = {**os.environ, "PYTHONPATH": str(root), "PYTHONIOENCODING": encoding}
+        argv = [sys.executable, "-m", "flexserve", *words]
+        return subprocess.run(argv, cwd=project, env=env, capture_output=True, timeout=60, check=False)
+
+    usual, here = run("utf-8"), run(encoding)
+    assert here.returncode == usual.returncode and b"unexpected" not in here.stderr and b"Traceback" not in here.stderr
+    if "--json" in words:
+        assert json.loads(here.stdout) == json.loads(usual.stdout)
+    else:
+        assert here.stdout == usual.stdout
+
+
+def test_an_error_of_a_command_that_prints_lines_is_a_line(project, flexserve, monkeypatch):
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///nonexistent")
+    code, out, _ = flexserve("tunnel", "-s", "no-such", "--json")
+    assert code == 2 and out.count("\n") == 1 and json.loads(out)["error"]["exit_code"] == 2
