@@ -77,7 +77,10 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
     live = parts.live(ref)
     seen = look(live, ref)
     counted = tokens(ref) if seen.machine is not None else None
-    parts.unfinished.write(ref)
+    try:
+        parts.unfinished.write(ref)
+    except OSError as error:  # a full disk must not keep a machine alive
+        say(f"should this be cut off, note the id {ref.id}: it could not be kept here ({error.strerror})")
     engine_error: FlexserveError | None = None
     changes = Changes()
     try:

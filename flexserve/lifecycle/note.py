@@ -5,7 +5,9 @@ The engine's state can be empty while a machine still bills (a delete that fails
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from pathlib import Path
 
 from infra.targets.protocol import DeploymentRef
@@ -26,10 +28,16 @@ class Note:
             return None
 
     def write(self, ref: DeploymentRef) -> None:
-        """Before anything is deleted."""
+        """Before anything is deleted. Whoever reads at that moment sees the old one or the new one. Raises `OSError`."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps({"id": ref.id, "outputs": dict(ref.outputs)}), encoding="utf-8")
+        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        try:
+            fresh.write_text(json.dumps({"id": ref.id, "outputs": dict(ref.outputs)}), encoding="utf-8")
+            fresh.replace(self._path)
+        finally:
+            fresh.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Once nothing is left."""
-        self._path.unlink(missing_ok=True)
+        """Once nothing is left. One that cannot be removed does no harm: the next look finds nothing of its deployment."""
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)

@@ -77,7 +77,7 @@ class Unfinished(Protocol):
         """The deployment, or None."""
 
     def write(self, ref: DeploymentRef) -> None:
-        """Before anything is deleted."""
+        """Before anything is deleted. Raises `OSError` where it cannot be kept."""
 
     def remove(self) -> None:
         """Once nothing is left."""

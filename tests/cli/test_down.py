@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +16,9 @@ from flexserve.lifecycle.note import Note
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.lifecycle.up import Wanted, up
 from flexserve.output import Output
-from infra.targets.protocol import Billable
-from tests.cli.fakes import World, destroyed
-from verdict.errors import Interrupted, LeftBehind
+from infra.targets.protocol import Billable, DeploymentRef
+from tests.cli.fakes import FakeNote, World, destroyed
+from verdict.errors import FlexserveError, Interrupted, LeftBehind
 from verdict.exit_codes import ExitCode
 
 VM = Billable("instance", "fs-1", "europe-west4-a", 1.35)
@@ -176,3 +178,57 @@ def test_the_command_ends_with_7_when_something_is_left(monkeypatch, capsys, und
     monkeypatch.setattr(command, "_tokens", lambda ref: None)
     assert command.run("tpu-v6e", Output(as_json=True), yes=True, purge=False) is code
     assert len(json.loads(capsys.readouterr().out)["left_behind"]) == len(undeletable)
+
+
+class FullDisk(FakeNote):
+    """A note that cannot be written."""
+
+    def write(self, ref: DeploymentRef) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_does_not_keep_the_machine_alive():
+    world = World(note=FullDisk()).lives()
+    world.live.things = [VM]
+    said: list[str] = []
+    gone = down(world.parts(), purge=False, say=said.append, tokens=lambda ref: None)
+    assert world.live.deleted == ["fs-1"] and gone.left_behind == ()
+    assert any("note the id id1" in line and "No space left on device" in line for line in said)
+
+
+@pytest.mark.parametrize("error", [OSError("reset"), ValueError("no JSON"), RuntimeError("a defect"), FlexserveError("refused")])
+def test_what_goes_wrong_while_tokens_are_counted_does_not_keep_the_machine_alive(monkeypatch, error):
+    def broken(ref):
+        raise error
+
+    monkeypatch.setattr(command, "tunnel", broken)
+    assert command._tokens(DeploymentRef("s", "id1", {})) is None
+
+
+def test_a_note_is_never_half_there(tmp_path, monkeypatch):
+    """Not while it is written, and not after a write that failed."""
+    path = tmp_path / "unfinished" / "s.json"
+    note, ref = Note(path, "s"), DeploymentRef("s", "id1", {"zone": "z"})
+    note.write(ref)
+    write = Path.write_text
+
+    def cut_off(self, text, **named):
+        write(self, text[:5], **named)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", cut_off)
+    with pytest.raises(OSError, match="No space"):
+        note.write(DeploymentRef("s", "id2", {}))
+    assert note.read() == ref and [p.name for p in path.parent.iterdir()] == ["s.json"]
+
+
+def test_a_note_in_a_place_that_cannot_be_changed_stays(tmp_path, monkeypatch):
+    note = Note(tmp_path / "s.json", "s")
+    note.write(DeploymentRef("s", "id1", {}))
+
+    def read_only(self, **named):
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    note.remove()
+    assert note.read() is not None

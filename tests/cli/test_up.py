@@ -9,8 +9,10 @@ import pytest
 from flexserve.lifecycle.parts import BootFailed, Changes, EngineFailed
 from flexserve.lifecycle.state import Status
 from flexserve.lifecycle.up import Served, Wanted, WrongMachine, up
+from flexserve.lifecycle.wait import until_serving
+from infra.clouds.http import NoNetwork
 from infra.targets.protocol import Failure, State
-from tests.cli.fakes import NEW, World, boot, created, failed_boot, fails, machine
+from tests.cli.fakes import NEW, WINDOW_S, World, boot, created, failed_boot, fails, machine
 from verdict.errors import BadConfig, FlexserveError, Gone, Interrupted, MissingProgram, NoAccess, NoCapacity, Refused, TimedOut
 from verdict.exit_codes import ExitCode
 
@@ -318,3 +320,62 @@ def test_an_interrupted_engine_stays_interrupted():
 
     with pytest.raises(Interrupted, match="the engine finished"):
         run(World(ups=interrupted))
+
+
+def test_a_network_that_is_away_is_waited_for():
+    """A closed lid, another wifi: the machine boots on, and bills."""
+    world = World().lives(boot("booting", phase="docker"))
+    live, looks = world.live, []
+    find = live.find
+
+    def away(ref):
+        looks.append(ref)
+        if 1 < len(looks) < 5:
+            raise NoNetwork("compute.test does not answer")
+        if len(looks) >= 6:
+            live.report = boot()
+        return find(ref)
+
+    live.find = away
+    _, answer = until_serving(world.parts(), live, world.ref, timeout_s=600, report=lambda status: None)
+    assert answer.ok and len(looks) >= 6
+
+
+def test_a_network_that_stays_away_ends_with_its_error():
+    world = World().lives(boot("booting", phase="docker"))
+
+    def away(ref):
+        raise NoNetwork("compute.test does not answer", way_out="check the network, then try again")
+
+    world.live.find = away
+    with pytest.raises(NoNetwork) as caught:
+        until_serving(world.parts(), world.live, world.ref, timeout_s=60, report=lambda status: None)
+    assert caught.value.way_out == "check the network, then try again; the machine bills until `flexserve down -s s`"
+
+
+@pytest.mark.parametrize(
+    ("report", "answers"),
+    [
+        (boot("booting", phase="docker"), []),
+        (boot(), [FlexserveError("nobody listens")] * 900),
+        (boot(), [BadConfig("no such proxy")]),
+        (boot(), [NoAccess("no permission")] * 900),
+        (failed_boot(), []),
+        (None, []),
+    ],
+    ids=["too slow", "no answer", "bad config", "no access", "failed", "no report"],
+)
+def test_whatever_ends_the_waiting_says_that_the_machine_bills(report, answers):
+    world = World(answers=list(answers)).lives()
+    world.live.report = report
+    with pytest.raises(FlexserveError) as caught:
+        until_serving(world.parts(), world.live, world.ref, timeout_s=1200, report=lambda status: None)
+    assert "bills" in caught.value.way_out and "flexserve down -s s" in caught.value.way_out
+
+
+def test_a_machine_that_is_gone_does_not_bill():
+    world = World().lives()
+    world.live.machine, world.live.clock.at = None, WINDOW_S + 1
+    with pytest.raises(Gone) as caught:
+        until_serving(world.parts(), world.live, world.ref, timeout_s=600, report=lambda status: None)
+    assert "bills" not in str(caught.value)
