@@ -16,7 +16,7 @@ from startup import manifest
 from startup.endpoint.entry import SECRET
 from startup.spec import BootSpec, SageMakerBoot
 from startup.templating import environment as _templates
-from startup.templating import source
+from startup.templating import source, with_imports
 from startup.turing.patch import VERSION
 from verdict.errors import BadConfig, Refused
 from verdict.secrets import SECRET_VALUE
@@ -26,11 +26,8 @@ ENTRY = "/usr/local/bin/sagemaker_entrypoint.sh"
 BUILD_VARIABLE = "FLEXSERVE_REPOSITORY"
 """What the build's project sets: the URI of the repository, without a tag."""
 UNRESOLVED = "unresolved"
-_WRAPPER = ("startup/__init__", *(f"startup/endpoint/{name}" for name in ("__init__", "arch", "entry", "secret", "sign")))
-_PATCH = (
-    *(f"startup/turing/{name}" for name in ("__init__", "__main__", "limits", "patch", "place", "tree")),
-    *(f"verdict/{name}" for name in ("__init__", "errors", "exit_codes")),
-)
+_WRAPPER = ("startup/endpoint/entry", "startup/endpoint/arch")
+_PATCH = ("startup/turing/__main__",)
 
 
 def context(spec: BootSpec) -> Mapping[str, bytes]:
@@ -38,18 +35,18 @@ def context(spec: BootSpec) -> Mapping[str, bytes]:
     boot = of(spec)
     if not boot.built:
         return {}
-    files = _added(boot)
+    parts = _added(boot)
     values = _values(spec, boot, key(spec))
     for name in ("Dockerfile", "buildspec.yml", "build.sh"):
-        files[name] = _rendered(name, values)
-    return dict(sorted(files.items()))
+        parts[name] = _rendered(name, values)
+    return dict(sorted(parts.items()))
 
 
-def archive(files: Mapping[str, bytes]) -> bytes:
+def archive(parts: Mapping[str, bytes]) -> bytes:
     """The files as a zip, the same bytes everywhere: sorted, undated, and stored, since no two compressors agree."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as packed:
-        for name, data in sorted(files.items()):
+        for name, data in sorted(parts.items()):
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o100644 << 16
             packed.writestr(entry, data)
@@ -135,9 +132,9 @@ def of(spec: BootSpec) -> SageMakerBoot:
 
 
 def _added(boot: SageMakerBoot) -> dict[str, bytes]:
-    names = (*_WRAPPER, *(_PATCH if boot.patch else ()))
-    files = {f"flexserve/{name}.py": _checked(name, source(name)) for name in names}
-    return {**files, "flexserve/__main__.py": _checked("__main__.py", source("startup/endpoint/__main__"))}
+    carried = with_imports((*_WRAPPER, *(_PATCH if boot.patch else ())))
+    start = {"flexserve/__main__.py": _checked("__main__.py", source("startup/endpoint/__main__"))}
+    return {**{f"flexserve/{name}.py": _checked(name, text) for name, text in carried.items()}, **start}
 
 
 def _values(spec: BootSpec, boot: SageMakerBoot, key: str) -> Mapping[str, object]:

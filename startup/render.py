@@ -15,7 +15,7 @@ from startup import boot_phases, container, unit
 from startup.onboard import places
 from startup.spec import BootSpec
 from startup.templating import environment as _environment
-from startup.templating import source
+from startup.templating import with_imports
 from verdict.errors import BadConfig, Refused
 from verdict.secrets import SECRET_VALUE
 
@@ -90,9 +90,9 @@ class Carried:
 
 
 def carried(*more: str) -> Carried:
-    """The modules that every boot needs, and `more` of them: `aws` of `startup/onboard/`, or `startup/turing/patch` in full."""
-    names = sorted({*(f"startup/onboard/{name}" for name in ONBOARD), *(n if "/" in n else f"startup/onboard/{n}" for n in more)})
-    sources = {"startup/__init__.py": ""} | {f"{name}.py": source(name) for name in names}
+    """The modules that every boot needs, `more` (`aws` of `startup/onboard/`, or `startup/turing/patch` in full), their imports."""
+    names = {*(f"startup/onboard/{name}" for name in ONBOARD), *(n if "/" in n else f"startup/onboard/{n}" for n in more)}
+    sources = {"startup/__init__.py": ""} | {f"{name}.py": text for name, text in with_imports(names).items()}
     digest = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sources.items()).encode()).hexdigest()
     return Carried(sources, digest[:12])
 

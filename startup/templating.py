@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,8 @@ from startup.quote import q, quoted_only, shell
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+_IMPORT = re.compile(r"^from ((?:startup|verdict)[\w.]*) import (\([\w,\s]+\)|[\w, ]+)$", re.MULTILINE)
 
 
 def environment() -> Environment:
@@ -41,3 +46,34 @@ def source(name: str) -> str:
     """The text of one module, by its path without `.py` (`startup/turing/patch`)."""
     package, _, rest = name.partition("/")
     return (files(package) / f"{rest}.py").read_text(encoding="utf-8")
+
+
+def with_imports(modules: Iterable[str]) -> dict[str, str]:
+    """These modules (by path) and all of ours that must be there to load them: path -> text, in order.
+
+    So nothing that is carried to a machine or into an image can miss what it begins with.
+    """
+    todo, found = list(modules), dict[str, str]()
+    while todo:
+        path = todo.pop()
+        folders = path.split("/")[:-1]
+        for name in (*("/".join((*folders[:depth], "__init__")) for depth in range(1, len(folders) + 1)), path):
+            if name not in found:
+                found[name] = source(name)
+                todo += _imported(found[name])
+    return dict(sorted(found.items()))
+
+
+def _imported(text: str) -> list[str]:
+    """Modules of ours that a module imports when it is loaded; not what a function imports when it runs."""
+    out = []
+    for module, names in _IMPORT.findall(text):
+        path = module.replace(".", "/")
+        out += [f"{path}/{name}" for name in re.findall(r"\w+", names)] if _is_package(module) else [path]
+    return out
+
+
+@cache
+def _is_package(module: str) -> bool:
+    package, *rest = module.split(".")
+    return files(package).joinpath(*rest).is_dir()

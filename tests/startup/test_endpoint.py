@@ -12,9 +12,10 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rehearsal.machine.builds import KERNEL
 from startup import image
 from startup.endpoint import arch, entry, secret
 from startup.endpoint.secret import Answer, Never
@@ -167,10 +168,34 @@ def test_run_as_the_image_runs_it(tmp_path):
     assert not list(tmp_path.rglob("__pycache__"))
 
 
+def test_patched_and_looked_at_as_the_build_does_it(tmp_path):
+    for name, data in image.context(ENDPOINT).items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    site = tmp_path / "site"
+    kernel = site / "vllm/v1/attention/ops/triton_unified_attention.py"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_bytes(KERNEL)
+    (site / "vllm/__init__.py").touch()
+
+    def run(*words):
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(site)}
+        argv = [sys.executable, "-S", "-B", "-m", *words]
+        return subprocess.run(argv, cwd=tmp_path / "flexserve", env=environment, capture_output=True, text=True, timeout=60)
+
+    assert run("startup.turing", "check").returncode == 1
+    done = run("startup.turing", "apply")
+    assert done.returncode == 0 and "changed now" in done.stdout, done.stderr
+    assert run("startup.turing", "check").returncode == 0
+    assert "No module named 'torch'" in run("startup.endpoint.arch", "7.5").stderr
+
+
 names = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=12).map(lambda s: f"x-amz-{s}")
 words = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
 
 
+@settings(deadline=None)  # a host with other work is no slow function
 @given(
     headers=st.dictionaries(names, words, max_size=3),
     body=st.binary(max_size=200),

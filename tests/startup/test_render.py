@@ -1,5 +1,6 @@
 """Spec -> bytes: right form, same bytes everywhere, nothing secret, nothing unquoted."""
 
+import ast
 import hashlib
 import os
 import re
@@ -12,6 +13,7 @@ import pytest
 
 from startup.quote import quoted_only
 from startup.render import END, ONBOARD, SCRIPT_BYTES, STUB_BYTES, _environment, render
+from startup.templating import with_imports
 from tests.startup.specs import ALL, AWKWARD, MAKES, PLAIN, SPOT, UNRESOLVED
 from verdict.errors import BadConfig, Refused
 
@@ -213,3 +215,14 @@ def test_compiled_templates_are_kept_and_never_change_a_byte(tmp_path, monkeypat
     assert render(PLAIN) == first
     monkeypatch.setenv("FLEXSERVE_CACHE", "/proc/nowhere")
     assert render(PLAIN) == first
+
+
+def test_what_is_carried_brings_what_it_imports():
+    found = with_imports(["startup/turing/__main__"])
+    modules = {name for name in found if not name.endswith("__init__")}
+    for name, text in found.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("startup", "verdict"):
+                path = str(node.module).replace(".", "/")
+                assert path in modules or all(f"{path}/{alias.name}" in modules for alias in node.names), (name, path)
+    assert "verdict/errors" in modules and "startup/turing/__init__" in found

@@ -3,9 +3,8 @@ FROM 763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm@sha256:0123456789abcdef01
 COPY flexserve /opt/flexserve
 # The patch finds its place by what vLLM's code does; a vLLM that it does not know ends the build.
 RUN cd /opt/flexserve && python3 -B -m startup.turing apply && python3 -B -m startup.turing check
-# Without a card: what torch itself was built for.
-RUN cd /opt/flexserve && python3 -B -m startup.endpoint.arch 7.5
-RUN test -x /usr/local/bin/sagemaker_entrypoint.sh || { echo "flexserve: the base image has no "/usr/local/bin/sagemaker_entrypoint.sh; exit 1; }
-LABEL flexserve.base=763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef flexserve.key=0123456789ab-patch1-ef843dc6f0ac
+# Without a card: what torch itself was built for. And the entry point that the last line counts on.
+RUN cd /opt/flexserve && python3 -B -m startup.endpoint.arch 7.5 && test -x /usr/local/bin/sagemaker_entrypoint.sh
+LABEL flexserve.base=763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef flexserve.key=0123456789ab-patch1-c0fa14142b1c
 # Reads the secret that FLEXSERVE_SECRET_ARN names, where it is set; then it is AWS's own entry point, with the same arguments.
 ENTRYPOINT ["python3", "-IB", "/opt/flexserve", "/usr/local/bin/sagemaker_entrypoint.sh"]

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/c06030728e52 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/5dc99deb3c21 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -3229,22 +3229,22 @@ Each error says what happened, why, and the way out; the command line prints it 
 from __future__ import annotations
 
 from verdict.exit_codes import ExitCode
+from verdict.secrets import hidden
 
 
 class FlexserveError(Exception):
     """Something went wrong that the operator can understand.
 
-    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it.
+    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it. What looks like a secret's value
+    is in none of them, whoever the words are from.
     """
 
     exit_code = ExitCode.FAILED
     kind = "failed"
 
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.why = why
-        self.way_out = way_out
+        self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
+        super().__init__(self.what)
         if exit_code is not None:
             self.exit_code = exit_code
 
@@ -3377,6 +3377,27 @@ class ExitCode(IntEnum):
         member._value_ = value
         member.meaning = meaning
         return member
+FLEXSERVE_FILE
+  put verdict/secrets.py <<'FLEXSERVE_FILE'
+"""What the values of secrets look like: where a name belongs they are refused, and no message repeats them."""
+
+from __future__ import annotations
+
+import re
+
+SECRET_VALUE = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{8,}|AKIA[0-9A-Z]{12,}|ya29\.[\w-]{8,}|AIza[\w-]{35}"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{20,}|sk-[A-Za-z0-9_-]{20,})"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+"""Tokens of the Hub, AWS, Google, GitHub and of OpenAI's kind, and private keys."""
+_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_WORDS = "(what looks like a secret's value)"
+
+
+def hidden(text: str) -> str:
+    """The text with words in place of what looks like a secret's value; a private key to its end."""
+    return SECRET_VALUE.sub(_WORDS, _KEY.sub(_WORDS, text))
 FLEXSERVE_FILE
 }
 
