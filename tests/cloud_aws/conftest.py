@@ -93,7 +93,7 @@ class World:
     def __getattr__(self, name: str) -> Any:
         """The operator's client of a service: `world.ec2`."""
         service = name.replace("_", "-")
-        if service not in SERVICES.values():
+        if service not in (*SERVICES.values(), "sagemaker-runtime"):
             raise AttributeError(name)
         if service not in self._clients:
             self._clients[service] = self.client(service, OPERATOR.key_id, OPERATOR.secret)

@@ -8,7 +8,7 @@ from rehearsal.cloud.aws.call import Call
 from rehearsal.cloud.aws.errors import AwsError
 from rehearsal.cloud.aws.state import State
 
-PREFIX = {"service-quotas": "servicequotas"}
+PREFIX = {"service-quotas": "servicequotas", "sagemaker-runtime": "sagemaker"}
 """Services whose actions are not spelt like the service."""
 
 S3_ACTION = {
@@ -25,12 +25,15 @@ S3_ACTION = {
 }
 """S3's operations that need the permission of another name (IAM's reference of actions for S3)."""
 
+PASS_A_ROLE = ("codebuild.CreateProject", "sagemaker.CreateModel", "scheduler.CreateSchedule", "scheduler.UpdateSchedule")
 ANYONE = ("sts.GetCallerIdentity",)
 
 
 def action_of(call: Call) -> str:
     """`secretsmanager:GetSecretValue`."""
     name = S3_ACTION.get(call.operation, call.operation) if call.service == "s3" else call.operation
+    if call.id == "sagemaker-runtime.InvokeEndpointWithResponseStream":
+        name = "InvokeEndpoint"
     return f"{PREFIX.get(call.service, call.service)}:{name}"
 
 
@@ -42,6 +45,14 @@ def resource_of(state: State, call: Call) -> str:
         return f"arn:aws:s3:::{bucket}" + (f"/{key}" if key is not None else "") if bucket else "*"
     if call.service == "secretsmanager" and "SecretId" in params:
         return _secret_arn(state, params["SecretId"])
+    if call.service in ("sagemaker", "sagemaker-runtime"):
+        return _sagemaker_arn(state, call)
+    if call.service == "ecr" and "repositoryName" in params:
+        account = params.get("registryId", state.account)
+        return f"arn:aws:ecr:{state.region}:{account}:repository/{params['repositoryName']}"
+    if call.service == "logs" and "logGroupName" in params:
+        stream = params.get("logStreamName")
+        return state.arn("logs", f"log-group:{params['logGroupName']}:" + (f"log-stream:{stream}" if stream else "*"))
     if call.service == "ssm" and "Name" in params and "Parameter" in call.operation:
         return state.arn("ssm", f"parameter/{params['Name'].lstrip('/')}")
     return "*"
@@ -56,13 +67,21 @@ def _secret_arn(state: State, secret_id: str) -> str:
     return state.arn("secretsmanager", f"secret:{secret_id}")
 
 
+def _sagemaker_arn(state: State, call: Call) -> str:
+    kinds = {"EndpointName": "endpoint", "EndpointConfigName": "endpoint-config", "ModelName": "model"}
+    for key, kind in kinds.items():
+        if key in call.params:
+            return state.arn("sagemaker", f"{kind}/{call.params[key].lower()}")
+    return str(call.params.get("ResourceArn", "*"))
+
+
 def also_needed(call: Call) -> tuple[str, ...]:
     """Actions besides its own that a call needs: to hand over a role, to tag what it makes."""
     params = call.params
     if call.id == "ec2.RunInstances":
         passed = ("iam:PassRole",) if params.get("IamInstanceProfile") else ()
         return passed + (("ec2:CreateTags",) if params.get("TagSpecifications") else ())
-    return ("iam:PassRole",) if call.id in ("scheduler.CreateSchedule", "scheduler.UpdateSchedule") else ()
+    return ("iam:PassRole",) if call.id in PASS_A_ROLE else ()
 
 
 def check(state: State, call: Call) -> None:

@@ -53,6 +53,9 @@ def census(state: State) -> Iterator[Bill]:
     yield from _addresses(state)
     yield from _network(state)
     yield from _stored(state)
+    yield from _endpoints(state)
+    yield from _images(state)
+    yield from _watched(state)
 
 
 def _instances(state: State) -> Iterator[Bill]:
@@ -109,6 +112,35 @@ def _stored(state: State) -> Iterator[Bill]:
     for secret in state.moto.backend("secretsmanager").secrets.values():
         if not secret.is_deleted():
             yield Bill("secret", secret.name, state.region, {}, {t["Key"]: t["Value"] for t in secret.tags or []})
+
+
+def _endpoints(state: State) -> Iterator[Bill]:
+    """The instances of endpoints, from when they are there until they are gone."""
+    for endpoint in state.sagemaker.endpoints.values():
+        for fleet in endpoint.fleets:
+            attributes = {"machine_type": fleet.variant["InstanceType"], "provisioning_model": "on_demand"}
+            if "VolumeSizeInGB" in fleet.variant:
+                attributes["volume_gb"] = fleet.variant["VolumeSizeInGB"]
+            for instance in fleet.instances:
+                name = f"{endpoint.name}/{instance.id}"
+                yield Bill("endpoint_instance", name, state.region, attributes, state.sagemaker.tags.get(endpoint.arn, {}))
+
+
+def _images(state: State) -> Iterator[Bill]:
+    """What is stored in ECR: a layer that several images share is stored once, which is not told apart here."""
+    for repository in state.ecr.repositories.values():
+        size = sum(manifest.size for manifest in state.ecr.manifests(repository.name, state.account))
+        if size:
+            yield Bill("repository", repository.name, state.region, {"bytes": size}, repository.tags)
+
+
+def _watched(state: State) -> Iterator[Bill]:
+    """Logs that hold something, and alarms."""
+    for group in state.logs.groups.values():
+        if group.bytes:
+            yield Bill("log_group", group.name, state.region, {}, group.tags)
+    for name, alarm in state.watching.alarms.items():
+        yield Bill("alarm", name, state.region, {}, state.watching.tags.get(alarm["AlarmArn"], {}))
 
 
 def _keys(bucket: Any) -> Iterator[Any]:

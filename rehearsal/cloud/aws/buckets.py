@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
+from typing import Any
 
 from rehearsal.cloud.aws.call import Call, Result
 from rehearsal.cloud.aws.errors import AwsError
@@ -36,3 +39,15 @@ def encryption(state: State, call: Call) -> Result:  # noqa: ARG001
         if missing.code != "ServerSideEncryptionConfigurationNotFoundError":
             raise
     return {"ServerSideEncryptionConfiguration": ENCRYPTED}
+
+
+def content(state: State, bucket: str, key: str) -> bytes | None:
+    """An object's bytes; None where there is none. Called under the lock."""
+    found: Any = state.moto.backend("s3").buckets.get(bucket)
+    return bytes(found.keys[key].value) if found is not None and key in found.keys else None
+
+
+def member(archive: bytes, name: str) -> bytes:
+    """A file of a zip. Raises KeyError without it."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+        return packed.read(name)

@@ -57,8 +57,10 @@ class Call:
         return f"{self.service}.{self.operation}"
 
 
-Result = Mapping[str, Any] | FromMoto | None
-"""What a handler gives back: the members of the output, moto's own answer, or nothing for an operation without output."""
+Result = Mapping[str, Any] | FromMoto | HttpAnswer | None
+"""What a handler gives back: the members of the output, an answer that is whole already (moto's, a container's), or nothing for an
+operation without output.
+"""
 
 
 @dataclass

@@ -14,7 +14,6 @@ from botocore.model import OperationModel
 from botocore.parsers import RpcV2CBORParser
 from botocore.serialize import RpcV2CBORSerializer
 
-
 PROTOCOL = "smithy-rpc-v2-cbor"
 HEADERS = {"Content-Type": "application/cbor", "smithy-protocol": "rpc-v2-cbor"}
 _PATH = re.compile(r"/service/[^/]+/operation/([A-Za-z0-9]+)")

@@ -8,15 +8,22 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from rehearsal.cloud.aws import billing, inventory, scheduler
+from rehearsal.cloud.aws import billing, codebuild, ecr, inventory, scheduler
+from rehearsal.cloud.aws.alarms import Watching
+from rehearsal.cloud.aws.autoscaling import Scaling
 from rehearsal.cloud.aws.call import Json, Trouble
+from rehearsal.cloud.aws.codebuild import Builds
 from rehearsal.cloud.aws.ec2 import bodies, catalogue, lifecycle, network
 from rehearsal.cloud.aws.ec2.fleet import Fleet
 from rehearsal.cloud.aws.ec2.guest import GuestView
+from rehearsal.cloud.aws.ecr import Registry
 from rehearsal.cloud.aws.front import Front
 from rehearsal.cloud.aws.http import HttpAnswer, request
 from rehearsal.cloud.aws.identity import OPERATOR
+from rehearsal.cloud.aws.logs import Logs
 from rehearsal.cloud.aws.pace import Pace
+from rehearsal.cloud.aws.sagemaker.book import Book
+from rehearsal.cloud.aws.sagemaker.fleet import drain
 from rehearsal.cloud.aws.server import HttpServer
 from rehearsal.cloud.aws.ssm import associations, managed
 from rehearsal.cloud.aws.ssm.agents import Agents
@@ -25,11 +32,30 @@ from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.ledger import BillLedger, Price, unknown_price
 from rehearsal.cloud.requests import RequestLog
 from rehearsal.contracts import Machine, MachineFactory
+from rehearsal.sagemaker.contracts import HostFactory, ImageBuilder, Images, RegistryGate
 
 NOTICE_S = 120.0
 """What AWS gives between the notice of a reclaim and its end."""
 
-PROVIDER_SERVICES = ("ec2", "iam", "s3", "s3control", "scheduler", "secretsmanager", "servicequotas", "ssm", "sts")
+PROVIDER_SERVICES = (
+    "appautoscaling",
+    "budgets",
+    "cloudwatch",
+    "codebuild",
+    "ec2",
+    "ecr",
+    "iam",
+    "logs",
+    "s3",
+    "s3control",
+    "sagemaker",
+    "scheduler",
+    "secretsmanager",
+    "servicequotas",
+    "ssm",
+    "sts",
+)
+"""As the official provider names them."""
 
 
 class OwnError(Exception):
@@ -60,6 +86,9 @@ class LocalAwsCloud:
         self.state = State(account, region, self.clock, self.ledger, price, stock or inventory.load(), pace or Pace())
         self.state.session_service = managed.starting(start_session) if start_session is not None else None
         self._front = Front(self.state, self.log, lambda: billing.settle(self.state))
+        self.state.front, self.state.internal = self._front.answer, self._front.internal
+        self.state.logs, self.state.watching, self.state.scaling = Logs(), Watching(), Scaling()
+        self.state.ecr, self.state.codebuild, self.state.sagemaker = Registry(), Builds(), Book()
         self.state.fleet = Fleet(self.state, machine_factory, self._front.answer)
         self.state.agents = Agents(self.state, self._online)
         self._server = HttpServer(self._front.answer, self.clock)
@@ -91,6 +120,10 @@ class LocalAwsCloud:
         self._server.stop()
         self.clock.stop()
         self.state.fleet.delete_all()
+        for endpoint in self.state.sagemaker.endpoints.values():
+            for made in endpoint.fleets:
+                drain(made, 0.0)
+        codebuild.wait(self.state, 30.0)
 
     def __enter__(self) -> LocalAwsCloud:
         self.start()
@@ -285,6 +318,34 @@ class LocalAwsCloud:
         """Who answers for sessions from now on: of `rehearsal.ssm.Service` its `call`, told that the signature was checked."""
         with self.state.lock:
             self.state.session_service = service
+
+    def serve_containers(
+        self, host: HostFactory | None = None, builder: ImageBuilder | None = None, images: Images | None = None
+    ) -> None:
+        """What runs an endpoint's containers, what runs builds, and where images are; None leaves it as it is."""
+        with self.state.lock:
+            self.state.sagemaker.host = host or self.state.sagemaker.host
+            self.state.codebuild.builder = builder or self.state.codebuild.builder
+            self.state.ecr.images = images if images is not None else self.state.ecr.images
+
+    def registry_gate(self) -> RegistryGate:
+        """What the registry asks at each request."""
+        return ecr.Gate(self.state)
+
+    def take_endpoint_type(self, instance_type: str = "*") -> None:
+        """There is no capacity of this type for endpoints; `*`: of none."""
+        with self.state.lock:
+            self.state.sagemaker.without.add(instance_type)
+
+    def set_endpoint_quota(self, instance_type: str, instances: int) -> None:
+        """How many instances of a type the account may have for endpoints."""
+        with self.state.lock:
+            self.state.sagemaker.quotas[instance_type] = instances
+
+    def endpoints(self) -> Mapping[str, str]:
+        """Status of each endpoint, by name."""
+        with self.state.lock:
+            return {name: found.status for name, found in self.state.sagemaker.endpoints.items()}
 
     def schedules(self) -> Mapping[str, float | None]:
         """The schedules that there are, and when each fires (epoch seconds; None: never, or again and again)."""

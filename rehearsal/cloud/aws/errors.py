@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from rehearsal.cloud.aws import cbor
@@ -13,11 +14,14 @@ NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class AwsError(Exception):
-    """A refusal in AWS's words. `status` is the HTTP status: 400, but 403, 404, 409, 500 or 503 where AWS says so."""
+    """A refusal in AWS's words. `status` is the HTTP status: 400, but 403, 404, 409, 424, 500 or 503 where AWS says so.
 
-    def __init__(self, code: str, message: str, status: int = 400) -> None:
+    `more` are further members of the error, in JSON.
+    """
+
+    def __init__(self, code: str, message: str, status: int = 400, more: Mapping[str, object] = {}) -> None:
         super().__init__(f"{code}: {message}")
-        self.code, self.message, self.status = code, message, status
+        self.code, self.message, self.status, self.more = code, message, status, dict(more)
 
 
 class NotModelled(AwsError):
@@ -40,7 +44,7 @@ def written(error: AwsError, protocol: str, request_id: str) -> tuple[dict[str, 
     if protocol == cbor.PROTOCOL:
         return cbor.HEADERS, cbor.error(error.code, error.message)
     if protocol in ("json", "rest-json"):
-        body = json.dumps({"__type": error.code, "message": error.message, "Message": error.message})
+        body = json.dumps({"__type": error.code, "message": error.message, "Message": error.message, **error.more})
         kind = "application/json" if protocol == "rest-json" else "application/x-amz-json-1.1"
         return {"Content-Type": kind, "x-amzn-ErrorType": error.code}, body.encode()
     error = AwsError(error.code, NOT_XML.sub("?", error.message), error.status)

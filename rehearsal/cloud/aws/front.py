@@ -9,10 +9,10 @@ import re
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl
 
-from rehearsal.cloud.aws import authorise, wire
+from rehearsal.cloud.aws import authorise, limits, wire
 from rehearsal.cloud.aws.backing import USED
 from rehearsal.cloud.aws.call import Call, Caller, FromMoto, Json, Result
 from rehearsal.cloud.aws.errors import AwsError, MotoFailed, NotModelled, written
@@ -20,13 +20,20 @@ from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
 from rehearsal.cloud.aws.redaction import redacted
 from rehearsal.cloud.aws.signature import scope
 from rehearsal.cloud.aws.state import State
-from rehearsal.cloud.aws.table import HANDLERS, MISSING, OWN
+from rehearsal.cloud.aws.table import HANDLERS, LIMITED, MISSING, OWN, UNLOCKED
 from rehearsal.cloud.requests import Request, RequestLog
 
 SERVICES = {
+    "application-autoscaling": "application-autoscaling",
+    "budgets": "budgets",
+    "codebuild": "codebuild",
     "ec2": "ec2",
+    "ecr": "ecr",
     "iam": "iam",
+    "logs": "logs",
+    "monitoring": "cloudwatch",
     "s3": "s3",
+    "sagemaker": "sagemaker",
     "scheduler": "scheduler",
     "secretsmanager": "secretsmanager",
     "servicequotas": "service-quotas",
@@ -35,8 +42,14 @@ SERVICES = {
 }
 """Services that are answered: name in the signature's scope and in host names -> botocore's name."""
 
+EVERYWHERE = ("budgets", "iam", "s3", "sts")
+"""Services that are signed for one region and answer for all."""
+
+RUNTIME = re.compile(r"/endpoints/[^/]+/(async-invocations|invocations|invocations-response-stream)")
+"""Paths of SageMaker's runtime, which is signed as SageMaker is."""
+
 BUCKET_HOST = re.compile(r"(?P<bucket>.+)\.s3[.-](?P<region>[a-z0-9-]+\.)?amazonaws\.com")
-READS = ("Get", "List", "Describe", "Head")
+READS = ("BatchGet", "Describe", "Filter", "Get", "Head", "Invoke", "List")
 
 
 @dataclass
@@ -93,9 +106,9 @@ class Front:
                 own_errors=trace.own_errors,
             )
         )
-        return HttpAnswer(
-            answer.status, {**answer.headers, "x-amzn-RequestId": request_id, "x-amz-request-id": request_id}, answer.body
-        )
+        self._state.looked(trace.operation, request.headers.get("user-agent", ""))
+        headers = {**answer.headers, "x-amzn-RequestId": request_id, "x-amz-request-id": request_id}
+        return replace(answer, headers=headers)
 
     def _answer(self, request: HttpRequest, trace: _Trace, request_id: str) -> HttpAnswer:
         trace.service = service = self._service(request)
@@ -111,6 +124,9 @@ class Front:
             raise _invalid(service, trace.complaints)
         trace.accepted = True
         result = self._handle(asked, params, caller)
+        if isinstance(result, HttpAnswer):
+            trace.answer = {"status": result.status, "bytes": len(result.body)}
+            return result
         if isinstance(result, FromMoto):
             trace.answer = result.parsed
             return result.answer
@@ -124,12 +140,12 @@ class Front:
         handler = HANDLERS.get(call.id)
         if (why := MISSING.get(call.id)) or (handler is None and call.service in OWN):
             raise NotModelled(f"{call.id}{f' ({why})' if why else ''}")
+        if handler is not None and call.id in UNLOCKED:
+            with self._state.lock:
+                self._permit(call)
+            return handler(self._state, call)
         with self._state.lock:
-            authorise.check(self._state, call)
-            trouble = next((t for t in self._state.troubles if not t.capacity and t.matches(call)), None)
-            if trouble is not None:
-                trouble.spend()
-                raise trouble.error(call)
+            self._permit(call)
             try:
                 return handler(self._state, call) if handler is not None else call.moto(None)
             finally:
@@ -137,6 +153,16 @@ class Front:
                     if call.service == "iam":
                         self._state.roles.changed()
                     self._settle()
+
+    def _permit(self, call: Call) -> None:
+        """Raises AwsError when the caller may not, when the model's own limits are broken, or when a trouble is armed."""
+        authorise.check(self._state, call)
+        if call.service in LIMITED and (complaints := limits.broken(call)):
+            raise _limited(complaints)
+        trouble = next((t for t in self._state.troubles if not t.capacity and t.matches(call)), None)
+        if trouble is not None:
+            trouble.spend()
+            raise trouble.error(call)
 
     def _moto(self, asked: wire.Asked, changed: Json | None) -> FromMoto:
         request = asked.request
@@ -149,12 +175,14 @@ class Front:
         """By the signature's scope, else by the host. Raises AwsError for a service that is not here, or another region."""
         claimed = scope(request)
         if claimed is not None:
-            if claimed.region != self._state.region and claimed.service not in ("iam", "sts", "s3"):
+            if claimed.region != self._state.region and claimed.service not in EVERYWHERE:
                 raise NotModelled(f"the region {claimed.region}: it has {self._state.region} alone")
+            if claimed.service == "sagemaker" and RUNTIME.fullmatch(request.path):
+                return "sagemaker-runtime"
             if claimed.service in SERVICES:
                 return SERVICES[claimed.service]
             raise NotModelled(f"the service {claimed.service}")
-        first = request.host.split(".")[0]
+        first = request.host.removeprefix("api.").removeprefix("runtime.").split(".")[0]
         return SERVICES.get(first, "s3")
 
     def internal(self, service: str, operation: str, params: Mapping[str, object]) -> Json:
@@ -192,6 +220,12 @@ def _without_body(headers: Mapping[str, str]) -> dict[str, str]:
     return {
         k: v for k, v in headers.items() if k not in ("content-length", "content-type", "content-encoding", "transfer-encoding")
     }
+
+
+def _limited(complaints: list[str]) -> AwsError:
+    """In the words of services that check limits themselves."""
+    count = len(complaints)
+    return AwsError("ValidationException", f"{count} validation error{'s' * (count > 1)} detected: {'; '.join(complaints)}")
 
 
 def _invalid(service: str, complaints: tuple[str, ...]) -> AwsError:

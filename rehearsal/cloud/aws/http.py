@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 
@@ -28,11 +28,12 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What goes back."""
+    """What goes back: a body, or a stream of pieces that are sent as they come."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    stream: Iterator[bytes] | None = field(default=None, compare=False)
 
 
 def request(method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpRequest:

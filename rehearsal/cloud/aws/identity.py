@@ -88,6 +88,9 @@ _UNKNOWN = {
     "ssm": ("UnrecognizedClientException", "The security token included in the request is invalid."),
     "secretsmanager": ("UnrecognizedClientException", "The security token included in the request is invalid."),
     "scheduler": ("UnrecognizedClientException", "The security token included in the request is invalid."),
+    "ecr": ("UnrecognizedClientException", "The security token included in the request is invalid."),
+    "logs": ("UnrecognizedClientException", "The security token included in the request is invalid."),
+    "sagemaker": ("UnrecognizedClientException", "The security token included in the request is invalid."),
     "servicequotas": ("UnrecognizedClientException", "The security token included in the request is invalid."),
 }
 

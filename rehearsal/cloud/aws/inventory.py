@@ -38,6 +38,15 @@ class Quota:
 
 
 @dataclass(frozen=True)
+class HostImage:
+    """A host image of SageMaker's (`InferenceAmiVersion`), and the CUDA that its driver has. No name: where none is asked for."""
+
+    name: str
+    driver: str
+    cuda: str
+
+
+@dataclass(frozen=True)
 class Inventory:
     """All of it."""
 
@@ -46,6 +55,9 @@ class Inventory:
     """US dollars an hour by instance type."""
     quotas: tuple[Quota, ...]
     managed_policies: tuple[str, ...]
+    host_images: tuple[HostImage, ...] = ()
+    endpoint_quota: int = 4
+    """Instances of one type for endpoints; the number is our own."""
 
 
 def load() -> Inventory:
@@ -60,4 +72,5 @@ def load() -> Inventory:
             Quota(r["code"], r["service"], r["name"], float(r["value"]), tuple(r["families"]), r["spot"]) for r in raw["quota"]
         ),
         managed_policies=tuple(r["name"] for r in raw["managed_policy"]),
+        host_images=tuple(HostImage(r["name"], r["driver"], r["cuda"]) for r in raw["host_image"]),
     )

@@ -15,9 +15,11 @@ from rehearsal.cloud.aws import billing, policies
 from rehearsal.cloud.aws.call import Call, Json, Result
 from rehearsal.cloud.aws.ec2 import bodies, lifecycle
 from rehearsal.cloud.aws.errors import AwsError
+from rehearsal.cloud.aws.sagemaker import book, endpoints
 from rehearsal.cloud.aws.state import State
 
 TERMINATE = "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances"
+DELETE_ENDPOINT = "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint"
 FIELDS = (
     "Name",
     "Description",
@@ -172,7 +174,9 @@ def _fire(state: State, schedule: Json, tried: int) -> None:
 
 
 def _invoke(state: State, target: Json) -> None:
-    """Do what the target says, as its role. Raises AwsError where the role may not."""
+    """Do what the target says, as its role. Raises AwsError where the role may not, or what it acts on refuses."""
+    if target["Arn"] == DELETE_ENDPOINT:
+        return _delete_endpoint(state, target)
     if target["Arn"] != TERMINATE:
         state.problems.append(f"a schedule fired whose target is not modelled: {target['Arn']}")
         return
@@ -186,4 +190,15 @@ def _invoke(state: State, target: Json) -> None:
         if not state.may(role, "ec2:TerminateInstances", state.arn("ec2", f"instance/{instance_id}"), context):
             raise AwsError("UnauthorizedOperation", "You are not authorized to perform this operation.", 403)
         lifecycle.end(state, instance, lifecycle.USER, "instance-terminated-by-user")
+    billing.settle(state)
+
+
+def _delete_endpoint(state: State, target: Json) -> None:
+    role, name = _role(state, target["RoleArn"]), json.loads(target.get("Input") or "{}").get("EndpointName", "")
+    arn = book.arn(state, "endpoint", name)
+    context = {f"aws:ResourceTag/{k}": v for k, v in state.sagemaker.tags.get(arn, {}).items()}
+    context |= {f"sagemaker:ResourceTag/{k}": v for k, v in state.sagemaker.tags.get(arn, {}).items()}
+    if not state.may(role, "sagemaker:DeleteEndpoint", arn, context):
+        raise AwsError("AccessDeniedException", f"not authorized to perform: sagemaker:DeleteEndpoint on resource: {arn}", 400)
+    endpoints.remove(state, endpoints.find(state, name))
     billing.settle(state)

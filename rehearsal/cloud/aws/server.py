@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -66,11 +66,30 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in answer.headers.items():
             if name.lower() not in ("date", "server", "connection") and (head or name.lower() != "content-length"):
                 self.send_header(name, value)
+        if answer.stream is not None:
+            return self._send_pieces(answer.stream)
         if not (head and "content-length" in names):
             self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         if not head:
             self.wfile.write(answer.body)
+
+    def _send_pieces(self, pieces: Iterator[bytes]) -> None:
+        """Each as soon as it is there. A client that went away ends the stream."""
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        try:
+            for piece in pieces:
+                if piece:
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                    self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.close_connection = True
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                close()
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _any
 

@@ -13,13 +13,21 @@ from rehearsal.cloud.aws.call import Caller, Json, Trouble
 from rehearsal.cloud.aws.identity import Credentials
 from rehearsal.cloud.aws.inventory import Image, Inventory
 from rehearsal.cloud.aws.pace import Pace
+from rehearsal.cloud.aws.readers import Readers
 from rehearsal.cloud.aws.roles import Role, Roles
 from rehearsal.cloud.clock import TurnedClock
 from rehearsal.cloud.ledger import BillLedger, Price
 
 if TYPE_CHECKING:
+    from rehearsal.cloud.aws.alarms import Watching
+    from rehearsal.cloud.aws.autoscaling import Scaling
     from rehearsal.cloud.aws.billing import Bill
+    from rehearsal.cloud.aws.codebuild import Builds
     from rehearsal.cloud.aws.ec2.fleet import Fleet
+    from rehearsal.cloud.aws.ecr import Registry
+    from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
+    from rehearsal.cloud.aws.logs import Logs
+    from rehearsal.cloud.aws.sagemaker.book import Book
     from rehearsal.cloud.aws.ssm.agents import Agents
 
 StartSession = Callable[[str, str, Json], tuple[str, str, str]]
@@ -37,6 +45,15 @@ class State:
 
     fleet: Fleet
     agents: Agents
+    front: Callable[[HttpRequest], HttpAnswer]
+    internal: Callable[[str, str, Mapping[str, object]], Json]
+    """An operation as the operator, in process."""
+    logs: Logs
+    ecr: Registry
+    codebuild: Builds
+    scaling: Scaling
+    watching: Watching
+    sagemaker: Book
 
     def __init__(
         self, account: str, region: str, clock: TurnedClock, ledger: BillLedger, price: Price, inventory: Inventory, pace: Pace
@@ -67,8 +84,13 @@ class State:
         self.associations: dict[str, Json] = {}
         self.sessions: dict[str, Json] = {}
         self.session_service: SessionService | None = None
+        self.readers = Readers(lambda: self.pace.hosting.turn, clock.advance)
         self.problems: list[str] = []
         """What the local cloud itself did wrong outside of a request."""
+
+    def looked(self, operation: str, agent: str) -> None:
+        """A request was answered; called without the lock."""
+        self.readers.looked(operation, agent)
 
     def now(self) -> datetime:
         """The cloud's time, with its zone."""

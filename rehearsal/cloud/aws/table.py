@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rehearsal.cloud.aws import accounts, buckets, scheduler
+from rehearsal.cloud.aws import accounts, alarms, autoscaling, buckets, codebuild, ecr, logs, scheduler
 from rehearsal.cloud.aws.call import Call, Result
 from rehearsal.cloud.aws.ec2 import catalogue, launch, lifecycle, network, spot
+from rehearsal.cloud.aws.sagemaker import book, configs, endpoints, models, runtime
 from rehearsal.cloud.aws.ssm import associations, commands, managed
 from rehearsal.cloud.aws.state import State
 
@@ -67,10 +68,110 @@ HANDLERS: Mapping[str, Handler] = {
     "service-quotas.GetServiceQuota": accounts.quota,
     "service-quotas.GetAWSDefaultServiceQuota": accounts.default_quota,
     "service-quotas.ListServiceQuotas": accounts.quotas,
+    "sagemaker.CreateModel": models.create,
+    "sagemaker.DescribeModel": models.describe,
+    "sagemaker.DeleteModel": models.delete,
+    "sagemaker.ListModels": models.listed,
+    "sagemaker.CreateEndpointConfig": configs.create,
+    "sagemaker.DescribeEndpointConfig": configs.describe,
+    "sagemaker.DeleteEndpointConfig": configs.delete,
+    "sagemaker.ListEndpointConfigs": configs.listed,
+    "sagemaker.CreateEndpoint": endpoints.create,
+    "sagemaker.DescribeEndpoint": endpoints.describe,
+    "sagemaker.UpdateEndpoint": endpoints.update,
+    "sagemaker.UpdateEndpointWeightsAndCapacities": endpoints.scale,
+    "sagemaker.DeleteEndpoint": endpoints.delete,
+    "sagemaker.ListEndpoints": endpoints.listed,
+    "sagemaker.AddTags": book.add_tags,
+    "sagemaker.ListTags": book.list_tags,
+    "sagemaker.DeleteTags": book.delete_tags,
+    "sagemaker-runtime.InvokeEndpoint": runtime.invoke,
+    "sagemaker-runtime.InvokeEndpointWithResponseStream": runtime.stream,
+    "ecr.CreateRepository": ecr.create,
+    "ecr.DescribeRepositories": ecr.describe,
+    "ecr.DeleteRepository": ecr.delete,
+    "ecr.PutImageTagMutability": ecr.put_mutability,
+    "ecr.PutImageScanningConfiguration": ecr.put_scanning,
+    "ecr.ListTagsForResource": ecr.tags,
+    "ecr.TagResource": ecr.tag,
+    "ecr.UntagResource": ecr.untag,
+    "ecr.GetAuthorizationToken": ecr.token,
+    "ecr.DescribeImages": ecr.images,
+    "ecr.ListImages": ecr.listed,
+    "ecr.BatchGetImage": ecr.batch_get,
+    "ecr.BatchDeleteImage": ecr.batch_delete,
+    "codebuild.CreateProject": codebuild.create,
+    "codebuild.UpdateProject": codebuild.update,
+    "codebuild.DeleteProject": codebuild.delete,
+    "codebuild.BatchGetProjects": codebuild.batch_projects,
+    "codebuild.ListProjects": codebuild.projects,
+    "codebuild.StartBuild": codebuild.start,
+    "codebuild.StopBuild": codebuild.stop,
+    "codebuild.BatchGetBuilds": codebuild.batch_builds,
+    "codebuild.ListBuildsForProject": codebuild.builds_of,
+    "logs.CreateLogGroup": logs.create_group,
+    "logs.DeleteLogGroup": logs.delete_group,
+    "logs.DescribeLogGroups": logs.describe_groups,
+    "logs.PutRetentionPolicy": logs.put_retention,
+    "logs.DeleteRetentionPolicy": logs.delete_retention,
+    "logs.ListTagsForResource": logs.tags,
+    "logs.TagResource": logs.tag,
+    "logs.UntagResource": logs.untag,
+    "logs.CreateLogStream": logs.create_stream,
+    "logs.DescribeLogStreams": logs.describe_streams,
+    "logs.PutLogEvents": logs.put,
+    "logs.GetLogEvents": logs.get,
+    "logs.FilterLogEvents": logs.filtered,
+    "application-autoscaling.RegisterScalableTarget": autoscaling.register,
+    "application-autoscaling.DescribeScalableTargets": autoscaling.describe,
+    "application-autoscaling.DeregisterScalableTarget": autoscaling.deregister,
+    "application-autoscaling.PutScalingPolicy": autoscaling.put_policy,
+    "application-autoscaling.DescribeScalingPolicies": autoscaling.policies,
+    "application-autoscaling.DeleteScalingPolicy": autoscaling.delete_policy,
+    "application-autoscaling.ListTagsForResource": autoscaling.tags,
+    "application-autoscaling.TagResource": autoscaling.tag,
+    "application-autoscaling.UntagResource": autoscaling.untag,
+    "cloudwatch.PutMetricAlarm": alarms.put_alarm,
+    "cloudwatch.DescribeAlarms": alarms.describe_alarms,
+    "cloudwatch.DeleteAlarms": alarms.delete_alarms,
+    "cloudwatch.PutMetricData": alarms.put_data,
+    "cloudwatch.ListTagsForResource": alarms.tags,
+    "cloudwatch.TagResource": alarms.tag,
+    "cloudwatch.UntagResource": alarms.untag,
+    "budgets.CreateBudget": alarms.create_budget,
+    "budgets.UpdateBudget": alarms.update_budget,
+    "budgets.DescribeBudget": alarms.describe_budget,
+    "budgets.DescribeBudgets": alarms.describe_budgets,
+    "budgets.DeleteBudget": alarms.delete_budget,
+    "budgets.DescribeNotificationsForBudget": alarms.notices,
+    "budgets.DescribeSubscribersForNotification": alarms.subscribers,
+    "budgets.CreateNotification": alarms.add_notice,
+    "budgets.DeleteNotification": alarms.drop_notice,
+    "budgets.ListTagsForResource": alarms.tags,
+    "budgets.TagResource": alarms.tag,
+    "budgets.UntagResource": alarms.untag,
 }
 
-OWN = ("scheduler", "service-quotas", "sts")
+OWN = (
+    "application-autoscaling",
+    "budgets",
+    "cloudwatch",
+    "codebuild",
+    "ecr",
+    "logs",
+    "sagemaker",
+    "sagemaker-runtime",
+    "scheduler",
+    "service-quotas",
+    "sts",
+)
 """Services of which nothing else is answered."""
+
+LIMITED = ("application-autoscaling", "codebuild", "ecr", "logs", "sagemaker", "sagemaker-runtime")
+"""Services that refuse what goes past the limits in their models; moto does that for its own, or does not."""
+
+UNLOCKED = ("sagemaker-runtime.InvokeEndpoint", "sagemaker-runtime.InvokeEndpointWithResponseStream")
+"""Operations that take as long as a container takes: handled without the lock."""
 
 NO_MACHINE = "it would make an instance without a machine"
 MISSING: Mapping[str, str] = {
