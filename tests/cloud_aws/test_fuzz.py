@@ -48,6 +48,40 @@ def test_json(world: World, operation: str, body: dict[str, object]) -> None:
     assert refused_or_done(answer.status, world), (answer, world.cloud.own_errors()[-1:])
 
 
+TARGETS = {
+    "SageMaker.CreateModel": "sagemaker",
+    "SageMaker.CreateEndpointConfig": "sagemaker",
+    "SageMaker.UpdateEndpoint": "sagemaker",
+    "AmazonEC2ContainerRegistry_V20150921.BatchGetImage": "ecr",
+    "Logs_20140328.GetLogEvents": "logs",
+    "AnyScaleFrontendService.RegisterScalableTarget": "application-autoscaling",
+    "AWSBudgetServiceGateway.CreateBudget": "budgets",
+}
+NAMES = ("ModelName", "EndpointName", "EndpointConfigName", "ProductionVariants", "repositoryName", "imageIds", "logGroupName", "x")
+
+
+@FEW
+@given(st.sampled_from(sorted(TARGETS)), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
+def test_hosting(world: World, target: str, body: dict[str, object]) -> None:
+    answer = send(world, TARGETS[target], json.dumps(body).encode(), Content_Type=JSON, X_Amz_Target=target)
+    assert refused_or_done(answer.status, world), (answer, world.cloud.own_errors()[-1:])
+
+
+@FEW
+@given(st.sampled_from(("CreateProject", "StartBuild", "BatchGetBuilds", "Nothing")), st.binary(max_size=40))
+def test_binary_documents(world: World, operation: str, body: bytes) -> None:
+    path = f"/service/CodeBuild_20161006/operation/{operation}"
+    answer = send(world, "codebuild", body, path=path, Content_Type="application/cbor", smithy_protocol="rpc-v2-cbor")
+    assert refused_or_done(answer.status, world), (answer, world.cloud.own_errors()[-1:])
+
+
+@FEW
+@given(st.text("abc-_%20/", max_size=12), st.binary(max_size=40))
+def test_invocations(world: World, name: str, body: bytes) -> None:
+    answer = send(world, "sagemaker", body, path=f"/endpoints/{name}/invocations", Content_Type="application/json")
+    assert refused_or_done(answer.status, world), (answer, world.cloud.own_errors()[-1:])
+
+
 @FEW
 @given(
     st.sampled_from(ACTIONS),

@@ -16,6 +16,7 @@ from rehearsal.cloud.aws.cloud import LocalAwsCloud
 from rehearsal.providers.aws import aws_provider
 from rehearsal.providers.aws.api import Aws, AwsError
 from rehearsal.providers.values import Values, encode
+from tests.cloud_aws.containers import Cluster
 from tests.providers.direct import Direct
 
 _NUMBERS = itertools.count(700000000001)  # the local cloud keeps its state by account: each test has its own
@@ -57,6 +58,7 @@ class Account:
 def account() -> Iterator[Account]:
     """A fresh account. Whatever it answers must be what AWS could answer."""
     with LocalAwsCloud(account=str(next(_NUMBERS))) as cloud:
+        cloud.serve_containers(Cluster())
         yield Account(cloud)
 
 

@@ -89,6 +89,118 @@ def _schedule(program: Program) -> Arguments:
     }
 
 
+def _hosting_policy() -> str:
+    actions = ["ecr:GetAuthorizationToken", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer", "ecr:BatchCheckLayerAvailability"]
+    statement = {"Effect": "Allow", "Action": [*actions, "logs:CreateLogStream", "logs:PutLogEvents"], "Resource": "*"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def _model(program: Program) -> Arguments:
+    program.make("hosting policy")
+    return {
+        "executionRoleArn": program.make("hosting").outputs["arn"],
+        "primaryContainer": {
+            "environment": {"SM_VLLM_MODEL": "google/gemma-4-E2B-it"},
+            "image": f"{program.make('repository').outputs['repositoryUrl']}:one",
+        },
+        "tags": TAGS,
+    }
+
+
+def _config(program: Program) -> Arguments:
+    return {
+        "namePrefix": "fs-k3x9q2-",
+        "productionVariants": [
+            {
+                "containerStartupHealthCheckTimeoutInSeconds": 900,
+                "inferenceAmiVersion": "al2023-ami-sagemaker-inference-gpu-4-1",
+                "initialInstanceCount": 1,
+                "instanceType": "ml.g4dn.xlarge",
+                "modelDataDownloadTimeoutInSeconds": 900,
+                "modelName": program.make("model").outputs["name"],
+                "routingConfigs": [{"routingStrategy": "LEAST_OUTSTANDING_REQUESTS"}],
+                "variantName": "main",
+            }
+        ],
+        "tags": TAGS,
+    }
+
+
+def _endpoint(program: Program) -> Arguments:
+    routing = {"type": "ALL_AT_ONCE", "waitIntervalInSeconds": 0}
+    return {
+        "deploymentConfig": {"blueGreenUpdatePolicy": {"terminationWaitInSeconds": 60, "trafficRoutingConfiguration": routing}},
+        "endpointConfigName": program.make("configuration").outputs["name"],
+        "name": "fs-k3x9q2",
+        "tags": TAGS,
+    }
+
+
+def _project(program: Program) -> Arguments:
+    return {
+        "artifacts": {"type": "NO_ARTIFACTS"},
+        "buildTimeout": 60,
+        "environment": {
+            "computeType": "BUILD_GENERAL1_LARGE",
+            "environmentVariables": [{"name": "FLEXSERVE_REPOSITORY", "value": "x"}],
+            "image": "aws/codebuild/amazonlinux-x86_64-standard:5.0",
+            "privilegedMode": True,
+            "type": "LINUX_CONTAINER",
+        },
+        "logsConfig": {"cloudwatchLogs": {"groupName": program.id("log")}},
+        "name": "fs-k3x9q2",
+        "queuedTimeout": 30,
+        "serviceRole": program.make("builder").outputs["arn"],
+        "source": {"location": f"{program.id('bucket')}/k3x9q2/context.zip", "type": "S3"},
+        "tags": TAGS,
+    }
+
+
+def _scaled(program: Program) -> Arguments:
+    program.make("endpoint hosted")
+    return {
+        "resourceId": "endpoint/fs-k3x9q2/variant/main",
+        "scalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "serviceNamespace": "sagemaker",
+    }
+
+
+def _policy(program: Program) -> Arguments:
+    program.make("scaled")
+    return {
+        **_scaled(program),
+        "name": "fs-k3x9q2",
+        "policyType": "TargetTrackingScaling",
+        "targetTrackingScalingPolicyConfiguration": {
+            "predefinedMetricSpecification": {"predefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
+            "scaleInCooldown": 600,
+            "scaleOutCooldown": 300,
+            "targetValue": 8,
+        },
+    }
+
+
+def _budget(program: Program) -> Arguments:
+    return {
+        "budgetType": "COST",
+        "costFilters": [{"name": "TagKeyValue", "values": ["user:flexserve-id$k3x9q2"]}],
+        "limitAmount": "30",
+        "limitUnit": "USD",
+        "name": "fs-k3x9q2",
+        "notifications": [
+            {
+                "comparisonOperator": "GREATER_THAN",
+                "notificationType": "ACTUAL",
+                "subscriberEmailAddresses": ["ops@example.com"],
+                "threshold": 100,
+                "thresholdType": "PERCENTAGE",
+            }
+        ],
+        "tags": TAGS,
+        "timeUnit": "MONTHLY",
+    }
+
+
 PARTS: Mapping[str, tuple[str, Callable[[Program], Arguments]]] = {
     "role": (
         "aws:iam/role:Role",
@@ -183,4 +295,34 @@ PARTS: Mapping[str, tuple[str, Callable[[Program], Arguments]]] = {
             "targets": [{"key": "InstanceIds", "values": [program.id("vm")]}],
         },
     ),
+    "hosting": (
+        "aws:iam/role:Role",
+        lambda _: {"name": "fs-k3x9q2-run", "assumeRolePolicy": trust("sagemaker.amazonaws.com")},
+    ),
+    "hosting policy": (
+        "aws:iam/rolePolicy:RolePolicy",
+        lambda program: {"role": program.id("hosting"), "policy": _hosting_policy()},
+    ),
+    "builder": (
+        "aws:iam/role:Role",
+        lambda _: {"name": "fs-k3x9q2-build", "assumeRolePolicy": trust("codebuild.amazonaws.com")},
+    ),
+    "repository": (
+        "aws:ecr/repository:Repository",
+        lambda _: {"name": "fs-k3x9q2", "imageTagMutability": "IMMUTABLE", "tags": TAGS},
+    ),
+    "log": (
+        "aws:cloudwatch/logGroup:LogGroup",
+        lambda _: {"name": "/aws/sagemaker/Endpoints/fs-k3x9q2", "retentionInDays": 14, "tags": TAGS},
+    ),
+    "project": ("aws:codebuild/project:Project", _project),
+    "model": ("aws:sagemaker/model:Model", _model),
+    "configuration": ("aws:sagemaker/endpointConfiguration:EndpointConfiguration", _config),
+    "endpoint hosted": ("aws:sagemaker/endpoint:Endpoint", _endpoint),
+    "scaled": (
+        "aws:appautoscaling/target:Target",
+        lambda program: {**_scaled(program), "maxCapacity": 3, "minCapacity": 1, "tags": TAGS},
+    ),
+    "scaling": ("aws:appautoscaling/policy:Policy", _policy),
+    "budget": ("aws:budgets/budget:Budget", _budget),
 }

@@ -39,7 +39,7 @@ def changed(arguments: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         *way, last = path.split(".")
         here = new
         for key in way:
-            here = here[key]
+            here = here[int(key)] if isinstance(here, list) else here[key]
         here[last] = value
     for key in row.get("unset", []):
         del new[key]

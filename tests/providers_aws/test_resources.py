@@ -7,11 +7,18 @@ from tests.providers.direct import Direct, Made
 from tests.providers_aws.account import Account
 from tests.providers_aws.program import PARTS, Arguments, Program
 
-ONE_OF_EACH = {PARTS[name][0]: name for name in PARTS if name != "clock"}
+ROLES = ("clock", "hosting", "hosting policy", "builder")
+"""More of what there is one of already."""
+ONE_OF_EACH = {PARTS[name][0]: name for name in PARTS if name not in ROLES}
+FOUND_BY = {
+    "aws:appautoscaling/target:Target": "sagemaker/{0}/sagemaker:variant:DesiredInstanceCount",
+    "aws:appautoscaling/policy:Policy": "sagemaker/endpoint/{0}/variant/main/sagemaker:variant:DesiredInstanceCount/{0}",
+}
+"""What an import is asked for, where it is not the id."""
 
 
-AFTER_IMPORT = {"script": {"content", "etag"}}
-"""What a program still changes of something imported: an object's content is not read back."""
+AFTER_IMPORT = {"script": {"content", "etag"}, "configuration": {"namePrefix"}, "project": {"logsConfig"}}
+"""What a program still changes of something imported: an object's content, a name's prefix, where a build writes its log."""
 
 
 def test_the_program_has_every_resource() -> None:
@@ -29,9 +36,9 @@ def test_a_life(owner: Account, aws: Direct, name: str) -> None:
     assert refreshed is not None
     assert {key: value for key, value in refreshed.outputs.items() if value != made.outputs[key]} == {}
     assert refreshed.inputs == made.inputs
-    assert aws.diff(refreshed, aws.check(kind, arguments, name, olds=made.inputs)).op == "same"
+    assert aws.diff(refreshed, aws.check(kind, arguments, name, olds=made.inputs)).changes == {}
 
-    found = aws.find(kind, made.id)
+    found = aws.find(kind, FOUND_BY.get(kind, "{0}").format(made.id))
     assert found is not None
     assert aws.diff(found, aws.check(kind, arguments, name, olds=found.inputs)).changes.keys() == AFTER_IMPORT.get(name, set())
 
@@ -65,4 +72,7 @@ def test_all_of_it_is_taken_down_in_the_order_that_destroy_takes(owner: Account,
     assert cloud.call("s3", "ListBuckets")["Buckets"] == []
     assert cloud.call("scheduler", "ListSchedules")["Schedules"] == []
     assert set(cloud.instances().values()) == {"terminated"}
+    cloud.clock.advance(60)
+    assert cloud.endpoints() == {}
+    assert cloud.call("sagemaker", "ListModels")["Models"] == cloud.call("ecr", "DescribeRepositories")["repositories"] == []
     assert list(cloud.ledger.left()) == []

@@ -64,7 +64,7 @@ def blocks(fields: Fields, prefix: str) -> Iterator[tuple[str, Fields]]:
         if prop.kind in (Kind.BLOCK, Kind.BLOCKS) and prop.fields and not prop.output:
             path = f"{prefix}{key[0].upper()}{key[1:]}"
             yield path, prop.fields
-            yield from blocks(prop.fields, path)
+            yield from blocks(prop.fields, path.removesuffix("s") if prop.kind is Kind.BLOCKS else path)
 
 
 @pytest.mark.parametrize("token", [token for token, resource in RESOURCES.items() if list(blocks(resource.fields, ""))])

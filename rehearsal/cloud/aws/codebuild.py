@@ -112,7 +112,8 @@ def batch_projects(state: State, call: Call) -> Result:
     """BatchGetProjects, by name or ARN."""
     names = [text.rpartition("project/")[2] for text in call.params["names"]]
     found = [state.codebuild.projects[name] for name in names if name in state.codebuild.projects]
-    return {"projects": found, "projectsNotFound": [name for name in names if name not in state.codebuild.projects]}
+    missing = [name for name in names if name not in state.codebuild.projects]
+    return {"projects": found, **({"projectsNotFound": missing} if missing else {})}
 
 
 def projects(state: State, call: Call) -> Result:  # noqa: ARG001
@@ -124,7 +125,8 @@ def batch_builds(state: State, call: Call) -> Result:
     """BatchGetBuilds, by id or ARN."""
     ids = [text.rpartition("build/")[2] for text in call.params["ids"]]
     found = [_shown(state.codebuild.builds[i]) for i in ids if i in state.codebuild.builds]
-    return {"builds": found, "buildsNotFound": [i for i in ids if i not in state.codebuild.builds]}
+    missing = [i for i in ids if i not in state.codebuild.builds]
+    return {"builds": found, **({"buildsNotFound": missing} if missing else {})}
 
 
 def builds_of(state: State, call: Call) -> Result:

@@ -27,6 +27,8 @@ class Hosting:
     """From its end to Failed."""
     roll_back: float = 60.0
     deleting: float = 30.0
+    empty: float = 2.0
+    """The same without instances."""
     again: float = 300.0
     """Between two attempts to free instances without the role."""
     patience: float = 120.0

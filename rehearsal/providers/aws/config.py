@@ -11,7 +11,22 @@ from urllib.parse import urlsplit
 
 from rehearsal.providers.resource import ProviderError
 
-SERVICES: Final = ("ec2", "iam", "s3", "scheduler", "ssm", "sts")
+SERVICES: Final = (
+    "application-autoscaling",
+    "budgets",
+    "codebuild",
+    "ec2",
+    "ecr",
+    "iam",
+    "logs",
+    "s3",
+    "sagemaker",
+    "scheduler",
+    "ssm",
+    "sts",
+)
+KEYS: Final = {"application-autoscaling": "appautoscaling"}
+"""How `aws:endpoints` names a service, where it is not botocore's name."""
 MAX_RETRIES: Final = 25
 """Attempts of one request when the stack does not say (`aws:maxRetries`): the official provider's default."""
 
@@ -56,9 +71,10 @@ class Config:
 
     def endpoint(self, service: str) -> str:
         """A service's base address. Raises `ProviderError` when the stack does not give one."""
-        if service not in self.endpoints:
-            raise ProviderError(f"the stand-in provider knows no address for {service}: set it in aws:endpoints")
-        return self.endpoints[service]
+        key = KEYS.get(service, service)
+        if key not in self.endpoints:
+            raise ProviderError(f"the stand-in provider knows no address for {key}: set it in aws:endpoints")
+        return self.endpoints[key]
 
 
 def _local(name: str, address: str) -> str:

@@ -186,20 +186,29 @@ def delete(state: State, call: Call) -> Result:
 
 
 def remove(state: State, endpoint: Endpoint) -> None:
-    """Called under the lock. Without its execution role SageMaker cannot free the instances: it stays in Deleting."""
+    """Called under the lock. Whose execution role is gone by then stays in Deleting: SageMaker cannot free its instances."""
     _idle(endpoint)
     if endpoint.status == "Deleting":
         return
     _become(state, endpoint, "Deleting")
-    state.clock.after(state.pace.hosting.deleting, lambda: _gone(state, endpoint))
+    _free(state, endpoint)
+
+
+def _free(state: State, endpoint: Endpoint) -> None:
+    """Called under the lock."""
+    pace = state.pace.hosting
+    if all(side.assumed(state, fleet.role, models.SERVICE) for fleet in endpoint.fleets):
+        state.clock.after(pace.deleting if endpoint.fleets else pace.empty, lambda: _gone(state, endpoint))
+    else:
+        state.clock.after(pace.again, lambda: _again(state, endpoint))
+
+
+def _again(state: State, endpoint: Endpoint) -> None:
+    with state.lock:
+        _free(state, endpoint)
 
 
 def _gone(state: State, endpoint: Endpoint) -> None:
-    with state.lock:
-        free = all(side.assumed(state, fleet.role, models.SERVICE) for fleet in endpoint.fleets)
-    if not free:
-        state.clock.after(state.pace.hosting.again, lambda: _gone(state, endpoint))
-        return
     for fleet in endpoint.fleets:
         drain(fleet, state.pace.hosting.drain)
     with state.lock:

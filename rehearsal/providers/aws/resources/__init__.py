@@ -10,11 +10,19 @@ from rehearsal.providers.aws.resources import (
     association,
     bucket,
     bucket_object,
+    budget,
+    codebuild_project,
+    ecr_repository,
     iam,
     instance,
+    log_group,
     nat,
     network,
     routes,
+    sagemaker_config,
+    sagemaker_endpoint,
+    sagemaker_model,
+    scaling,
     schedule,
     security_group,
 )
@@ -22,6 +30,25 @@ from rehearsal.providers.resource import Resource
 
 RESOURCES: Final[Mapping[str, Resource[Aws]]] = {
     resource.token: resource
-    for module in (association, bucket, bucket_object, iam, instance, nat, network, routes, schedule, security_group)
+    for module in (
+        association,
+        bucket,
+        bucket_object,
+        budget,
+        codebuild_project,
+        ecr_repository,
+        iam,
+        instance,
+        log_group,
+        nat,
+        network,
+        routes,
+        sagemaker_config,
+        sagemaker_endpoint,
+        sagemaker_model,
+        scaling,
+        schedule,
+        security_group,
+    )
     for resource in module.RESOURCES
 }
