@@ -92,6 +92,30 @@ class Ec2Guest(Protocol):
         """The machine turned itself off (a real shutdown inside): terminated, where that is its shutdown behaviour."""
 
 
+class ContainerGuest(Protocol):
+    """AWS as a machine sees it that nobody reaches by its own name: it runs endpoints' containers, or builds an image.
+
+    Called from the machine's fakes, maybe in another thread; never blocks on the machine.
+    """
+
+    def credentials(self, name: str) -> Mapping[str, str]:
+        """What the container credential provider answers to the container or build `name`. Raises LookupError while there is
+        nothing.
+        """
+
+    def service(self, host: str, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Ec2Answer:
+        """As `Ec2Guest.service`."""
+
+    def may(self, authorization: str, account: str, repository: str, push: bool) -> tuple[int, str]:
+        """Whether a registry's request goes on: 200, or 401, 403, 404 and why not."""
+
+    def immutable(self, account: str, repository: str) -> bool:
+        """Whether a tag of the repository cannot be pushed twice."""
+
+    def powered_off(self) -> None:
+        """The machine turned itself off."""
+
+
 @dataclass(frozen=True)
 class Ec2Answer:
     """One HTTP answer."""
@@ -103,12 +127,12 @@ class Ec2Answer:
 
 @dataclass(frozen=True)
 class MachineSpec:
-    """What the cloud tells the machine part when an instance is created. `guest` is an `Ec2Guest` where the flavour is ec2."""
+    """What the cloud tells the machine part when an instance is created. The guest's kind goes with the flavour."""
 
     name: str
-    guest: Guest | Ec2Guest
+    guest: Guest | Ec2Guest | ContainerGuest
     disk_gb: int
-    flavour: str = "gce"  # gce: guest agent and script runner; ec2: cloud-init
+    flavour: str = "gce"  # gce: guest agent and script runner; ec2: cloud-init; container: a running dockerd and nothing else
     egress: bool = True  # whether it may reach anything outside; without, every fake but the metadata server is cut off
     private_google_access: bool = True  # Google APIs reachable without egress
 

@@ -17,10 +17,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from rehearsal.contracts import Completed, HostInventory, MachineSpec
+from rehearsal.contracts import Completed, Ec2Guest, Guest, HostInventory, MachineSpec
 from rehearsal.machine import inside, kernel, spawn, sweep
 from rehearsal.machine.bridge import BridgeServer
+from rehearsal.machine.fakes import container
 from rehearsal.machine.fakes.metadata import find
 from rehearsal.machine.faults import Behaviour
 
@@ -41,6 +43,7 @@ class Layers:
     repo: Path
     registry: Path
     certificates: Path
+    software: Path | None = None  # packages that are there before the first boot, laid between conf and root
 
 
 class BootedMachine:
@@ -116,14 +119,18 @@ class BootedMachine:
             raise TimeoutError(f"{argv[0]} ran longer than {timeout} s in {self.spec.name}") from error
         return Completed(process.returncode, out, err)
 
-    def connect(self, port: int, timeout: float = 5.0) -> int:
+    def connect(self, port: int, timeout: float = 5.0, *, address: str = "") -> int:
         """A connected socket's descriptor to `port`, made in the machine's network: on the nic's address, or on EC2 on loopback,
-        since there it is the agent in the machine that connects.
+        since there it is the agent in the machine that connects; or on the `address` of a container in it.
         """
         inner = kernel.launched(self._launcher.pid)[0] if self._launcher and self.running() else None
         if inner is None:
             raise ConnectionRefusedError(f"{self.spec.name} is off")
-        return inside.connect(inner, REACHED.get(self.spec.flavour, self.address), port, timeout)
+        return inside.connect(inner, address or REACHED.get(self.spec.flavour, self.address), port, timeout)
+
+    def file(self, path: str) -> Path:
+        """A file of the machine as this host sees it, while the machine is on. Raises RuntimeError when it is off."""
+        return Path(f"/proc/{self._leader(0.0)}/root", path.lstrip("/"))
 
     def log(self) -> str:
         """The serial console so far, over all boots; the launcher's own complaints when it could not boot."""
@@ -265,12 +272,15 @@ class BootedMachine:
                 self.start()
 
     def _environment(self) -> Mapping[str, str]:
+        layers = self._layers
+        over = [str(layer) for layer in (layers.conf, layers.software) if layer]
         package_root = str(HERE.parent.parent)
         return {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "M_ID": self.ident, "M_NAME": self.spec.name, "M_DIR": str(self.folder), "M_ROOT": str(self._layers.root or ""),
-            "M_CONF": str(self._layers.conf), "M_DISK_GB": str(self.spec.disk_gb), "M_EGRESS": str(int(self.spec.egress)),
-            "M_GOOGLE": str(int(self._google())), "M_ADDRESS": self.address, "M_MAC": _mac(self.spec), "M_PYTHON": sys.executable,
+            "M_ID": self.ident, "M_NAME": self.spec.name, "M_DIR": str(self.folder), "M_ROOT": str(layers.root or ""),
+            "M_CONF": ":".join(over), "M_DISK_GB": str(self.spec.disk_gb), "M_EGRESS": str(int(self.spec.egress)),
+            "M_GOOGLE": str(int(self._google())), "M_ADDRESS": self.address, "M_MAC": _mac(self.spec),
+            "M_MORE": MORE.get(self.spec.flavour, ""), "M_PYTHON": sys.executable,
             "PYTHONPATH": package_root, "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
 
@@ -294,6 +304,7 @@ FILL_DISK = "fallocate -l $(($(stat -f -c '%f * %S' /) - 1048576)) /var/filler; 
 
 
 REACHED = {"ec2": "127.0.0.1"}
+MORE = {"container": container.CREDENTIALS_HOST}
 NIC = {
     "gce": ("instance/network-interfaces/0/ip", "instance/network-interfaces/0/mac"),
     "ec2": ("meta-data/local-ipv4", "meta-data/mac"),
@@ -303,16 +314,23 @@ NIC = {
 
 def _address(spec: MachineSpec) -> str:
     """The internal address that the metadata gives, where it is one."""
-    value = find(spec.guest.metadata(), NIC[spec.flavour][0])
+    value = _told(spec, 0)
     try:
         return str(ipaddress.IPv4Address(str(value)))
     except ValueError:
         return ADDRESS
 
 
+def _told(spec: MachineSpec, which: int) -> object:
+    """What the metadata says of the nic; nothing where a machine has no metadata."""
+    if spec.flavour not in NIC:
+        return None
+    return find(cast("Guest | Ec2Guest", spec.guest).metadata(), NIC[spec.flavour][which])
+
+
 def _mac(spec: MachineSpec) -> str:
     """The nic's hardware address that the metadata gives, where it is one."""
-    value = str(find(spec.guest.metadata(), NIC[spec.flavour][1])).lower()
+    value = str(_told(spec, 1)).lower()
     return value if re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", value) else MAC
 
 

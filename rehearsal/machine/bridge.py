@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from rehearsal.contracts import Ec2Guest, Guest
+from rehearsal.contracts import ContainerGuest, Ec2Answer, Ec2Guest, Guest
 
 
 class BridgeServer:
@@ -20,7 +20,7 @@ class BridgeServer:
     def __init__(
         self,
         path: Path,
-        guest: Guest | Ec2Guest,
+        guest: Guest | Ec2Guest | ContainerGuest,
         behaviour: Callable[[], Mapping[str, object]],
         reported: Callable[[str, str, str], None],
     ) -> None:
@@ -69,6 +69,8 @@ class BridgeServer:
             return self._behaviour()
         if str(request.get("what")).startswith("ec2-"):
             return _ec2(cast("Ec2Guest", self._guest), request)
+        if str(request.get("what")).startswith("container-"):
+            return _container(cast("ContainerGuest", self._guest), request)
         return self._google(cast("Guest", self._guest), request)
 
     def _google(self, guest: Guest, request: Mapping[str, object]) -> object:
@@ -93,8 +95,27 @@ def _ec2(guest: Ec2Guest, request: Mapping[str, object]) -> object:
             return guest.metadata()
         case {"what": "ec2-user-data"}:
             return base64.b64encode(guest.user_data()).decode()
-        case {"what": "ec2-service", "host": str(host), "method": str(method), "path": str(path), "headers": dict(headers)}:
-            body = base64.b64decode(str(request.get("body", "")))
-            answer = guest.service(host, method, path, {str(k): str(v) for k, v in headers.items()}, body)
-            return {"status": answer.status, "headers": dict(answer.headers), "body": base64.b64encode(answer.body).decode()}
+        case {"what": "ec2-service"}:
+            return _service(guest.service, request)
     raise ValueError(f"the bridge knows nothing of {request.get('what')!r}")
+
+
+def _container(guest: ContainerGuest, request: Mapping[str, object]) -> object:
+    match request:
+        case {"what": "container-service"}:
+            return _service(guest.service, request)
+        case {"what": "container-credentials", "name": str(name)}:
+            return dict(guest.credentials(name))
+        case {"what": "container-may", "authorization": str(said), "account": str(account), "repository": str(repository)}:
+            return guest.may(said, account, repository, bool(request.get("push")))
+        case {"what": "container-immutable", "account": str(account), "repository": str(repository)}:
+            return guest.immutable(account, repository)
+    raise ValueError(f"the bridge knows nothing of {request.get('what')!r}")
+
+
+def _service(service: Callable[..., Ec2Answer], request: Mapping[str, object]) -> object:
+    headers = cast("Mapping[str, object]", request["headers"])
+    body = base64.b64decode(str(request.get("body", "")))
+    named = {str(k): str(v) for k, v in headers.items()}
+    answer = service(str(request["host"]), str(request["method"]), str(request["path"]), named, body)
+    return {"status": answer.status, "headers": dict(answer.headers), "body": base64.b64encode(answer.body).decode()}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rehearsal.machine import conf_ec2
+from rehearsal.machine import conf_container, conf_ec2
 from rehearsal.machine.fakes.packages import HOST as PACKAGES
 
 MASKED = (
@@ -97,7 +97,7 @@ def _gce(put: Put) -> Sequence[str]:
     return ()
 
 
-FLAVOURS: Mapping[str, Callable[[Put], Sequence[str]]] = {"gce": _gce, "ec2": conf_ec2.write}
+FLAVOURS: Mapping[str, Callable[[Put], Sequence[str]]] = {"gce": _gce, "ec2": conf_ec2.write, "container": conf_container.write}
 """What a flavour adds, and the units that it does without besides."""
 
 

@@ -20,13 +20,14 @@ class MachineFaults:
 slow; cut: each large file is reset once half-way |
     | driver | down: nvidia-smi fails; other-card: a T4 in place of the T4G |
     | vllm | crash-loop: exits 1 while it loads; never-ready: loads for ever; crash-at-chat: dies at the first chat; \
-garbage: answers without reading the question; empty: answers nothing |
+garbage: answers without reading the question; empty: answers nothing; out-of-memory: dies with CUDA's words once the \
+weights are read |
     """
 
     packages: Literal["", "down", "missing"] = ""
     registry: Literal["", "down", "throttled", "cut"] = ""
     hub: Literal["", "down", "throttled", "throttled-anonymous", "unauthorized", "forbidden", "slow", "cut"] = ""
-    vllm: Literal["", "crash-loop", "never-ready", "crash-at-chat", "garbage", "empty"] = ""
+    vllm: Literal["", "crash-loop", "never-ready", "crash-at-chat", "garbage", "empty", "out-of-memory"] = ""
     driver: Literal["", "down", "other-card"] = ""
     power_cut_in: str = ""
     docker_dies_in: str = ""

@@ -15,6 +15,7 @@ import tarfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Set
 from pathlib import Path
 from urllib.parse import quote
 
@@ -52,24 +53,28 @@ class ImageRegistry:
     def push(self, repository: str, tag: str = "latest") -> str:
         """The stand-in for vLLM under a repository and tag; its digest, the same for the same code every time."""
         version = tag.removeprefix("v") if tag[:1] == "v" else VERSION
-        base = json.loads((self._layer / "layer.json").read_text())
-        packed, diff_id = application_layer()
         config = {
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {
-                "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", f"STAND_IN_VERSION={version}"],
-                "Cmd": ["/bin/bash"],
-                "WorkingDir": "/workspace",
-                "Labels": {"flexserve.stand-in": "vllm", "flexserve.version": version},
-                **({"Entrypoint": ["vllm", "serve"], "Cmd": None} if repository.endswith("vllm-openai") else {}),
-            },
-            "rootfs": {"type": "layers", "diff_ids": [base["diff_id"], diff_id]},
+            "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", f"STAND_IN_VERSION={version}"],
+            "Cmd": ["/bin/bash"],
+            "WorkingDir": "/workspace",
+            "Labels": {"flexserve.stand-in": "vllm", "flexserve.version": version},
+            **({"Entrypoint": ["vllm", "serve"], "Cmd": None} if repository.endswith("vllm-openai") else {}),
         }
-        blobs = [json.dumps(config, sort_keys=True).encode(), (self._layer / "layer.tar.gz").read_bytes(), packed]
+        return self.put(repository, tag, config, application_layer())
+
+    def put(self, repository: str, tag: str, config: Mapping[str, object], *layers: tuple[bytes, str]) -> str:
+        """An image of the base layer and `layers` (packed bytes, digest of the unpacked tar); its digest."""
+        base = json.loads((self._layer / "layer.json").read_text())
+        rootfs = {"type": "layers", "diff_ids": [base["diff_id"], *(diff_id for _, diff_id in layers)]}
+        document = {"architecture": "amd64", "os": "linux", "config": config, "rootfs": rootfs}
+        blobs = [
+            json.dumps(document, sort_keys=True).encode(),
+            (self._layer / "layer.tar.gz").read_bytes(),
+            *(p for p, _ in layers),
+        ]
         described = [
             {"mediaType": kind, "size": len(blob), "digest": self._blob(repository, blob)}
-            for kind, blob in zip((CONFIG, LAYER, LAYER), blobs, strict=True)
+            for kind, blob in zip((CONFIG, *(LAYER for _ in blobs[1:])), blobs, strict=True)
         ]
         manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": described[0], "layers": described[1:]}
         body = json.dumps(manifest).encode()
@@ -114,12 +119,17 @@ class ImageRegistry:
 
 
 def application_layer() -> tuple[bytes, str]:
-    """The layer with the stand-in server: packed bytes, and the digest of the unpacked tar. No clock, no host in it."""
+    """The layer with the stand-in server: packed bytes, and the digest of the unpacked tar."""
     package = "opt/vllm/rehearsal/machine/vllm"
     files = {f"{package}/{path.name}": path.read_bytes() for path in sorted(APPLICATION.glob("*.py"))}
     files |= {"opt/vllm/rehearsal/__init__.py": b"", "opt/vllm/rehearsal/machine/__init__.py": b""}
     files |= {"opt/vllm/options.json": OPTIONS.read_bytes(), "usr/local/bin/vllm": COMMAND}
-    folders = {str(parent) for name in files for parent in Path(name).parents if str(parent) != "."} | {"workspace"}
+    return packed(files, {"usr/local/bin/vllm"}, {"workspace"})
+
+
+def packed(files: Mapping[str, bytes], programs: Set[str] = frozenset(), empty: Set[str] = frozenset()) -> tuple[bytes, str]:
+    """A layer of these files, `programs` of them executable, and of `empty` folders. No clock, no host in it."""
+    folders = {str(parent) for name in files for parent in Path(name).parents if str(parent) != "."} | empty
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for folder in sorted(folders - {"usr", "usr/local", "usr/local/bin"}):
@@ -128,7 +138,7 @@ def application_layer() -> tuple[bytes, str]:
             tar.addfile(entry)
         for name, data in sorted(files.items()):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o755 if name == "usr/local/bin/vllm" else 0o644
+            entry.size, entry.mode = len(data), 0o755 if name in programs else 0o644
             tar.addfile(entry, io.BytesIO(data))
     return gzip.compress(plain.getvalue(), 6, mtime=0), _sha(plain.getvalue())
 

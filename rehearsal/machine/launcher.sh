@@ -2,7 +2,7 @@
 # launcher.sh: boot one machine and stay until it is off. Exit 0: powered off; 133: it asked for a reboot, run this again.
 # SIGKILL to this process is a power cut: everything of the machine lives in its namespaces and goes with them.
 # In the environment: M_ID (unique on this host), M_NAME, M_DIR (its folder), M_ROOT, M_CONF (read-only layers), M_DISK_GB,
-# M_EGRESS and M_GOOGLE (1 or 0), M_ADDRESS, M_MAC, M_PYTHON and PYTHONPATH (for the stand-ins).
+# M_EGRESS and M_GOOGLE (1 or 0), M_ADDRESS, M_MAC, M_MORE (further addresses of stand-ins), M_PYTHON and PYTHONPATH.
 set -eu
 
 enter_cgroup() { # one cgroup a machine, below our own, in every hierarchy
@@ -35,6 +35,8 @@ network() { # a nic with the address the cloud gave; what no stand-in answers fo
   ip address add 169.254.169.254/32 dev lo
   if [ "$M_EGRESS" = 1 ] || [ "$M_GOOGLE" = 1 ]; then ip address add 199.36.153.8/32 dev lo; fi
   if [ "$M_EGRESS" = 1 ]; then ip address add 203.0.113.1/32 dev lo; fi
+  local address
+  for address in $M_MORE; do ip address add "$address/32" dev lo; done
   if ip link add ens4 address "$M_MAC" type veth peer name rehearsal0 2>/dev/null; then
     ip address add "$M_ADDRESS/32" dev ens4
     ip link set rehearsal0 up

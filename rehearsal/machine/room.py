@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from rehearsal.contracts import HostInventory, Machine, MachineSpec
-from rehearsal.machine import assets, authority, conf, kernel
+from rehearsal.machine import assets, authority, conf, kernel, software
 from rehearsal.machine.booted import BootedMachine, Layers
 from rehearsal.machine.capable import missing
 from rehearsal.machine.fakes import hub, packages, registry
@@ -24,7 +25,9 @@ from rehearsal.machine.sandbox.machine import lacking as sandbox_lacks
 from rehearsal.machine.sweep import sweep
 from verdict.errors import FlexserveError
 
-AWS_NAMES = ("*.us-east-1.amazonaws.com",)  # a certificate's star stands for one label
+REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-central-1", "eu-west-1", "ap-northeast-1")
+# A certificate's star stands for one label: services, their APIs below `api.`, and each account's own registry.
+AWS_NAMES = tuple(f"*.{below}{region}.amazonaws.com" for region in REGIONS for below in ("", "ecr.", "dkr.ecr."))
 NAMES = ("*.googleapis.com", "*.pkg.dev", *AWS_NAMES, hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
 
 
@@ -51,6 +54,7 @@ class MachineRoom:
         self.why_sandbox = ""
         self._assets: assets.Assets | None = None
         self._images: ImageRegistry | SandboxImages | None = None
+        self._making = threading.RLock()  # machines are made in several threads
         self._layers: dict[str, Layers] = {}
 
     def __enter__(self) -> Self:
@@ -75,12 +79,13 @@ class MachineRoom:
     @property
     def images(self) -> ImageRegistry | SandboxImages:
         """The image registry on this host's loopback, started when first asked for."""
-        if self._images is None:
-            folder = self.work / "registry"
-            folder.mkdir(parents=True, exist_ok=True)
-            built = self._assets
-            self._images = ImageRegistry(folder, built.root, built.images) if built else SandboxImages(folder)
-        return self._images
+        with self._making:
+            if self._images is None:
+                folder = self.work / "registry"
+                folder.mkdir(parents=True, exist_ok=True)
+                built = self._assets
+                self._images = ImageRegistry(folder, built.root, built.images) if built else SandboxImages(folder)
+            return self._images
 
     def __call__(self, spec: MachineSpec) -> Machine:
         """A machine that is not yet on. Names are the cloud's; a deleted machine's name may be used again."""
@@ -92,12 +97,13 @@ class MachineRoom:
             raise FlexserveError(
                 f"a sandbox is no {spec.flavour} machine", why=self.why_sandbox, way_out="rehearse as root on Debian or Ubuntu"
             )
-        number = sum(1 for name in self.machines if name.split("#")[0] == spec.name)
-        key = f"{spec.name}#{number}" if number else spec.name
-        make = BootedMachine if self._assets else SandboxMachine
-        machine = make(spec, self.work / "machines" / key, self._shared(spec.flavour), self.behaviour)
-        self.machines[key] = machine
-        return machine
+        with self._making:
+            number = sum(1 for name in self.machines if name.split("#")[0] == spec.name)
+            key = f"{spec.name}#{number}" if number else spec.name
+            make = BootedMachine if self._assets else SandboxMachine
+            machine = make(spec, self.work / "machines" / key, self._shared(spec.flavour), self.behaviour)
+            self.machines[key] = machine
+            return machine
 
     def inventory(self) -> HostInventory:
         """What all machines of this room have on this host; empty after leaving."""
@@ -120,7 +126,8 @@ class MachineRoom:
             authority_file = (certificates / "ca.crt").read_bytes()
             if self._assets:
                 conf.write(layer, self._assets.root, authority_file, flavour)
-                made = Layers(self._assets.root, layer, self._assets.repo, self.images.storage, certificates)
+                extra = software.docker(self._assets.repo) if flavour == "container" else None
+                made = Layers(self._assets.root, layer, self._assets.repo, self.images.storage, certificates, extra)
             else:
                 write_conf(layer, authority_file)
                 made = Layers(None, layer, layer, self.images.storage, certificates)

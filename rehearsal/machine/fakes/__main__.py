@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rehearsal.machine.fakes import aws, dns, google, hub, packages, registry
+from rehearsal.machine.fakes import aws, container, dns, ecr, google, hub, packages, registry
 from rehearsal.machine.fakes.bridge import Bridge
 from rehearsal.machine.fakes.holds import Holds
 from rehearsal.machine.fakes.imds import Imds
@@ -24,7 +24,7 @@ def names(address: str, hostname: str, flavour: str) -> dict[str, str]:
     """Every name the machine can resolve, and where it leads."""
     outside = (hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
     everywhere = {hostname: address, **dict.fromkeys(outside, dns.OUTSIDE)}
-    if flavour == "ec2":
+    if flavour in ("ec2", "container"):
         return {**everywhere, **dict.fromkeys(aws.NAMES, dns.OUTSIDE)}
     return {
         **everywhere,
@@ -42,19 +42,26 @@ def main(config: Mapping[str, Any]) -> None:
     holds = Holds(bridge, folder / "out" / "held.jsonl")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(config["certificate"], config["key"])
-    ec2 = config["flavour"] == "ec2"
-    metadata = Imds(bridge, holds).answer if ec2 else MetadataServer(bridge, holds).answer
+    flavour = config["flavour"]
+    metadata = MetadataServer(bridge, holds).answer if flavour == "gce" else Imds(bridge, holds).answer
+    if flavour == "container":
+        metadata = container.only_stand_ins(metadata)
     servers = [serve(dns.METADATA, 80, metadata)]
-    if not ec2 and (config["egress"] or config["google"]):
+    if flavour == "container":
+        servers.append(serve(container.CREDENTIALS_HOST, 80, container.Credentials(bridge).answer))
+    if flavour == "gce" and (config["egress"] or config["google"]):
         servers.append(serve(dns.GOOGLE_APIS, 443, google.GoogleApis(bridge).answer, context))
     if config["egress"]:
         if config["root"]:
             registry.start(Path(config["root"]), Path(config["registry"]), REGISTRY_BACKEND, folder)
         images = registry.Registry(bridge, holds, REGISTRY_BACKEND)
         models = hub.Hub(bridge, holds)
-        services = aws.Aws(bridge, holds)
+        services = aws.Aws(bridge, holds, "container-service" if flavour == "container" else "ec2-service")
+        private = ecr.Ecr(bridge, holds, REGISTRY_BACKEND)
 
         def outside(request: Request) -> Reply:
+            if flavour == "container" and ecr.HOST.fullmatch(request.host):
+                return private.answer(request)
             if request.host.endswith(".amazonaws.com"):
                 return services.answer(request)
             return models.answer(request) if request.host in (hub.HOST, hub.CDN) else images.answer(request)

@@ -16,14 +16,15 @@ NOT_PASSED_ON = ("content-length", "transfer-encoding", "connection", "date", "s
 class Aws:
     """Answers for `*.amazonaws.com`."""
 
-    def __init__(self, bridge: Bridge, holds: Holds) -> None:
+    def __init__(self, bridge: Bridge, holds: Holds, what: str = "ec2-service") -> None:
         self._bridge = bridge
         self._holds = holds
+        self._what = what
 
     def answer(self, request: Request) -> Reply:
         """One request as it was made, so that what was signed is what is checked."""
         answer = self._bridge.call(
-            "ec2-service",
+            self._what,
             host=request.host,
             method=request.method,
             path=request.target,

@@ -85,7 +85,7 @@ class Registry:
         length = int(answer.headers.get("Content-Length") or 0)
         kept = {name: value for name, value in answer.headers.items()
                 if name.lower() not in ("content-length", "connection", "date", "server", "transfer-encoding")}  # fmt: skip
-        reply = Reply(answer.status, b"", kept, chunks=_chunks(connection, answer), length=length)
+        reply = Reply(answer.status, b"", kept, chunks=chunks(connection, answer), length=length)
         if "/blobs/" in request.path and request.method == "GET" and length > LARGE:
             self._holds.hold("image")
             self._await_fault()
@@ -101,7 +101,8 @@ class Registry:
             time.sleep(0.1)
 
 
-def _chunks(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+def chunks(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The answer's body, read as it is sent on; the connection ends with it."""
     try:
         while data := answer.read(256 * 1024):
             yield data

@@ -13,8 +13,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import IO, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 SLOW_BYTES_PER_SECOND = 256 * 1024
@@ -75,7 +76,7 @@ def handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self) -> None:
             parts = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = _body(self.rfile, self.headers)
             request = Request(
                 method=self.command,
                 host=self.headers.get("Host", "").split(":")[0].lower(),
@@ -133,6 +134,19 @@ def handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
     return Handler
+
+
+def _body(stream: IO[bytes], headers: Message) -> bytes:
+    """A request's whole body, also one whose length its sender did not know (a layer that is compressed while it is sent)."""
+    if headers.get("Transfer-Encoding", "").lower() != "chunked":
+        return stream.read(int(headers.get("Content-Length") or 0))
+    whole = bytearray()
+    while length := int(stream.readline().split(b";")[0] or b"0", 16):
+        whole += stream.read(length)
+        stream.readline()
+    while stream.readline().strip():  # trailers
+        pass
+    return bytes(whole)
 
 
 def _pieces(data: bytes, size: int) -> Iterable[memoryview]:

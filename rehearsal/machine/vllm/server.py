@@ -106,6 +106,10 @@ def handler(engine: Engine) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             try:
                 length = int(self.headers.get("Content-Length") or 0)
+                if self.path == "/ping":  # SageMaker's two routes are vLLM's own: entrypoints/serve/sagemaker/api_router.py
+                    self.rfile.read(length)
+                    self._send(200, b"")
+                    return
                 body = json.loads(self.rfile.read(length) or b"{}")
                 if not isinstance(body, dict):
                     raise BadRequest("the body is not an object")
@@ -124,6 +128,10 @@ def handler(engine: Engine) -> type[BaseHTTPRequestHandler]:
                 count = {"count": len(made), "max_model_len": engine.max_model_len, "tokens": [sum(t.encode()) for t in made]}
                 self._send(200, json.dumps({**count, "token_strs": None}).encode())
                 return
+            if path == "/invocations":
+                path = "/v1/chat/completions" if "messages" in body else "/v1/completions" if "prompt" in body else ""
+                if not path:
+                    raise BadRequest("Cannot find suitable handler for request. Expected one of: messages, prompt")
             if path not in ("/v1/chat/completions", "/v1/completions"):
                 self._send(404, b'{"detail":"Not Found"}')
                 return

@@ -14,6 +14,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rehearsal.machine.vllm import card, download
+
+CUDA = os.environ.get("STAND_IN_DEVICE") == "cuda"
+CRASHES = {
+    False: "RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy: the TPU is in use",
+    True: "ValueError: Unsupported GPU type or quantization: no kernel of this build can run the checkpoint's layers",
+}
+OUT_OF_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.32 GiB. GPU 0 has a total capacity of 14.56 GiB of which "
+    "812.81 MiB is free. Including non-PyTorch memory, this process has 13.76 GiB memory in use."
+)
 REHEARSAL = os.environ.get("STAND_IN_REHEARSAL", "http://169.254.169.254/rehearsal")
 
 
@@ -52,18 +63,25 @@ def load(args: argparse.Namespace) -> None:
     """Load and compile: the model must be there and whole. Exits 1 with vLLM's kind of words when it is not."""
     log("model_runner.py:512", f"Starting to load model {args.model}...")
     began = time.monotonic()
+    runner = "gpu_model_runner.py:3021" if CUDA else "tpu_runner.py:980"
     if fault() == "crash-loop":
-        fail("RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy: the TPU is in use")
+        fail(CRASHES[CUDA])
+    if CUDA:
+        download.fetch(args.model, args.revision, log)
     size = _check_model(args.model)
     ask("hold/load")
     while fault() == "never-ready":
         time.sleep(0.2)
     log("default_loader.py:267", f"Loading weights took {time.monotonic() - began:.2f} seconds")
+    if fault() == "out-of-memory":
+        fail(OUT_OF_MEMORY)
     log("model_runner.py:548", f"Model loading took {size / 2**30:.4f} GiB and {time.monotonic() - began:.6f} seconds")
     began = time.monotonic()
-    log("tpu_runner.py:980", "Compiling the model with different input shapes.")
+    log(runner, "Compiling the model with different input shapes.")
+    if CUDA and card.too_large():
+        fail(card.OUT_OF_SHARED_MEMORY)
     ask("hold/compile")
-    log("tpu_runner.py:1004", f"Compilation finished in {time.monotonic() - began:.2f} [secs].")
+    log(runner, f"Compilation finished in {time.monotonic() - began:.2f} [secs].")
     log("kv_cache_utils.py:864", "KV cache size: 1,048,576 tokens")
     log("core.py:214", f"init engine (profile, create kv cache, warmup model) took {time.monotonic() - began:.2f} seconds")
 

@@ -1,0 +1,69 @@
+"""AWS's documented rules around the server, in our own spelling: variables to words, and the supervisor."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rehearsal.sagemaker.container import sagemaker_args
+
+HERE = Path(sagemaker_args.__file__).parent
+PORT = ["--port", "8080"]
+
+RULES = {
+    "a value": ({"SM_VLLM_MAX_MODEL_LEN": "8192"}, ["--max-model-len", "8192"]),
+    "true is the bare flag": ({"SM_VLLM_ENABLE_AUTO_TOOL_CHOICE": " True "}, ["--enable-auto-tool-choice"]),
+    "false leaves it out": ({"SM_VLLM_ENFORCE_EAGER": "FALSE"}, []),
+    "nothing is the bare flag": ({"SM_VLLM_X": ""}, ["--x"]),
+    "white space is a value": ({"SM_VLLM_X": " "}, ["--x", " "]),
+    "an object stays as it was spelled": ({"SM_VLLM_HF_OVERRIDES": '{"image": 4}'}, ["--hf-overrides", '{"image": 4}']),
+    "objects in a row are a word each": ({"SM_VLLM_LORA_MODULES": '{"a": 1} {"b": 2}'}, ["--lora-modules", '{"a":1}', '{"b":2}']),
+    "a list is a word an item": ({"SM_VLLM_SERVED_MODEL_NAME": '["a", "b c"]'}, ["--served-model-name", "a", "b c"]),
+    "items of all kinds": ({"SM_VLLM_X": '[1, true, null, {"a": [1]}]'}, ["--x", "1", "true", "", '{"a":[1]}']),
+    "an empty list leaves it out": ({"SM_VLLM_X": "[]"}, []),
+    "what only looks like a list": ({"SM_VLLM_X": "[a]"}, ["--x", "[a]"]),
+    "a template is no object": ({"SM_VLLM_X": "{% for m in messages %}{{ m }}"}, ["--x", "{% for m in messages %}{{ m }}"]),
+    "a list that is the value": ({"SM_VLLM_ALLOWED_ORIGINS": '["*"]'}, ["--allowed-origins", '["*"]']),
+    "another variable": ({"VLLM_X": "1", "HF_TOKEN": "x"}, []),
+    "the model": ({"SM_VLLM_MODEL": "a/b", "HF_MODEL_ID": "c/d"}, ["--model", "a/b"]),
+    "the last resort": ({"HF_MODEL_ID": "c/d"}, ["--model", "c/d"]),
+}
+
+
+@pytest.mark.parametrize(("environment", "words"), RULES.values(), ids=RULES)
+def test_variables_become_words(environment, words, tmp_path):
+    assert sagemaker_args.words(environment, tmp_path) == [*PORT, *words]
+
+
+def test_weights_that_sagemaker_laid_there_come_before_the_hub(tmp_path):
+    (tmp_path / "config.json").touch()
+    assert sagemaker_args.words({"HF_MODEL_ID": "c/d"}, tmp_path) == [*PORT, "--model", str(tmp_path)]
+
+
+def supervised(script, **environment):
+    argv = [sys.executable, HERE / "standard_supervisor.py", "sh", "-c", script]
+    return subprocess.Popen(argv, env={"PATH": os.environ["PATH"], **environment}, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_server_that_will_not_stay_is_given_up():
+    process = supervised("echo life; exit 3")
+    out, _ = process.communicate(timeout=60)
+    assert out.count("life") == 4 and process.returncode == 1 and re.search("FATAL", out)
+
+
+def test_without_recovery_there_is_one_life():
+    out, _ = supervised("echo life; exit 3", PROCESS_AUTO_RECOVERY="false").communicate(timeout=60)
+    assert out.count("life") == 1
+
+
+def test_it_ends_with_its_server():
+    process = supervised("echo up; exec sleep 60")
+    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0 and time.monotonic() - began < 30
