@@ -58,9 +58,12 @@ def secret_of(project: Project, stack: str, name: str, allow: Sequence[str] = ()
 
 
 def read_value(name: str) -> str:
-    """The value from the terminal without echo, or from stdin; trimmed. Raises `BadConfig` for an empty one."""
-    raw = getpass.getpass(f"value of {name} (not shown): ") if sys.stdin.isatty() else sys.stdin.read()
-    value = raw.strip()
+    """The value from the terminal without echo, or from stdin; trimmed. Raises `BadConfig` for an empty one, or for no text."""
+    try:
+        raw = getpass.getpass(f"value of {name} (not shown): ") if sys.stdin.isatty() else sys.stdin.read()
+        value = raw.encode().decode().strip()
+    except UnicodeError:
+        raise BadConfig(f"the value for {name} is no text", way_out="a token has letters, digits and _ only") from None
     if not value:
         raise BadConfig(f"the value for {name} is empty", way_out=f"flexserve secret put {name} -s STACK < FILE")
     return value

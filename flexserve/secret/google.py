@@ -10,6 +10,7 @@ from flexserve.secret.store import Checked
 from infra.clouds.google import errors
 from infra.clouds.google.session import endpoint, token
 from infra.clouds.google.shapes import require_secret_id
+from infra.clouds.http import NoNetwork
 
 if TYPE_CHECKING:
     from google.cloud.secretmanager_v1 import SecretManagerServiceClient
@@ -100,9 +101,12 @@ def _sentences() -> Iterator[None]:
     """Google's errors as the project's own."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError
+    from requests.exceptions import RequestException
 
     try:
         yield
+    except RequestException as error:  # no network, a proxy that refuses, an endpoint that is no address
+        raise NoNetwork("Secret Manager does not answer", why=str(error), way_out="check the network, then try again") from error
     except GoogleAuthError as error:  # after a 401 the client tries to refresh the token, which it cannot
         raise errors.from_words(str(error), "401") from error
     except GoogleAPICallError as error:

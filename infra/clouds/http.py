@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from verdict.errors import FlexserveError
+from verdict.errors import BadConfig, FlexserveError
 
 if TYPE_CHECKING:
     import httpx
@@ -24,10 +24,14 @@ class NoNetwork(FlexserveError):
 
 
 def client(**options: Any) -> httpx.Client:
-    """A client with a limit on everything; proxies and CA bundles come from the usual variables."""
+    """A client with a limit on everything; proxies and CA bundles come from the usual variables. Raises `BadConfig`."""
     import httpx
 
-    return httpx.Client(timeout=TIMEOUT_S, **options)
+    try:
+        return httpx.Client(timeout=TIMEOUT_S, **options)
+    except (httpx.InvalidURL, ValueError, OSError) as error:
+        way_out = "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+        raise BadConfig("a proxy or a set of certificates cannot be used", why=str(error), way_out=way_out) from error
 
 
 def ask(
@@ -43,11 +47,12 @@ def ask(
 ) -> httpx.Response:
     """Send, and send again after 429 and 5xx or a broken connection, at most `tries` times; the last answer, whatever it is.
 
-    Waits as long as `Retry-After` says, at most 20 s. Raises `NoNetwork` when nobody answers.
+    Waits as long as `Retry-After` says, at most 20 s. Raises `NoNetwork` when nobody answers, `BadConfig` for what is no address.
     """
     import httpx
     from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt
 
+    _check(url)
     retrying = Retrying(
         stop=stop_after_attempt(tries),
         wait=lambda state: _wait(state.attempt_number, state.outcome),
@@ -63,6 +68,17 @@ def ask(
             return answer
         host = httpx.URL(url).host
         raise NoNetwork(f"{host} does not answer", why=str(last.exception()), way_out="check the network, then try again") from None
+
+
+def _check(url: str) -> None:
+    import httpx
+
+    try:
+        fine = httpx.URL(url).scheme in ("http", "https") and bool(httpx.URL(url).host)
+    except httpx.InvalidURL:
+        fine = False
+    if not fine:
+        raise BadConfig(f"{url!r} is no address", way_out="check the variable that names this endpoint, or unset it")
 
 
 def _wait(attempt: int, outcome: Any) -> float:

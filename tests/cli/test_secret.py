@@ -129,3 +129,19 @@ def test_the_value_is_in_no_argument_as_a_real_process(cloud, project, root):
     assert done.returncode == 0, done.stderr
     assert SENTINEL not in done.stdout + done.stderr + " ".join(argv)
     assert not any(SENTINEL in p.read_text(errors="replace") for p in project.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("command", [("check", "hf-token"), ("put", "hf-token")])
+@pytest.mark.parametrize("where", ["http://127.0.0.1:9/", "http://[::1/"], ids=["nobody", "no address"])
+def test_a_store_that_cannot_be_reached_is_said(cloud, project, flexserve, piped, monkeypatch, command, where):
+    piped(SENTINEL)
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER", where)
+    code, out, err = flexserve("secret", *command, "-s", "tpu-v6e")
+    assert (code, out) == (1, "") and "does not answer" in err and "unexpected" not in err and SENTINEL not in err
+
+
+def test_bytes_that_are_no_text_are_no_value(cloud, project, root):
+    argv = [sys.executable, "-m", "flexserve", "secret", "put", "hf-token", "-s", "tpu-v6e", "--debug"]
+    env = {**os.environ, "PYTHONPATH": str(root), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(argv, cwd=project, env=env, input=b"hf_bytes\xff\xfe\n", capture_output=True, timeout=120, check=False)
+    assert done.returncode == 2 and b"is no text" in done.stderr and b"hf_bytes" not in done.stdout + done.stderr

@@ -16,15 +16,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from infra.clouds.google.token import FILE_VARIABLE, IMPERSONATE_VARIABLES, SCOPES, VARIABLES, given
 from verdict.errors import NoAccess
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
-SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-TOKEN_VARIABLES = ("GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN")
-TOKEN_FILE_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"
-IMPERSONATE_VARIABLES = ("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT")
 _LOGIN = "run: gcloud auth application-default login, or set GOOGLE_OAUTH_ACCESS_TOKEN"
 _GCLOUD_LIMIT_S = 60
 
@@ -39,19 +36,6 @@ def source_of(token: str | TokenSource | None = None) -> TokenSource:
     return Found(token).token
 
 
-def _from_environment() -> str:
-    for name in TOKEN_VARIABLES:
-        if os.environ.get(name, "").strip():
-            return os.environ[name].strip()
-    path = os.environ.get(TOKEN_FILE_VARIABLE)
-    if not path:
-        return ""
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise NoAccess(f"the token file that {TOKEN_FILE_VARIABLE} names cannot be read", why=str(error)) from error
-
-
 class Found:
     """A token from the first place that has one; google.auth is only imported when it is needed."""
 
@@ -62,9 +46,9 @@ class Found:
 
     async def token(self, fresh: bool = False) -> str:
         """A valid token. Raises `NoAccess` when there is none, or when it cannot be refreshed."""
-        given = self._fixed or _from_environment()  # the environment and its file are read each time: they may change
-        if given:
-            return given
+        token = self._fixed or given()  # the environment and its file are read each time: they may change
+        if token:
+            return token
         async with self._lock:  # 64 connections at once refresh once
             return await asyncio.get_running_loop().run_in_executor(None, self._from_google, fresh)
 
@@ -77,7 +61,7 @@ class Found:
                 self._credentials = _credentials()
             if fresh or not self._credentials.valid:
                 self._credentials.refresh(Request())  # type: ignore[no-untyped-call]
-        except google.auth.exceptions.GoogleAuthError as error:
+        except (google.auth.exceptions.GoogleAuthError, OSError, ValueError, AttributeError, TypeError) as error:  # an odd file
             raise NoAccess("no access token for the relay", why=_short(error), way_out=_LOGIN) from error
         return str(self._credentials.token)
 
@@ -135,7 +119,7 @@ def member() -> str:
     for name in IMPERSONATE_VARIABLES:
         if os.environ.get(name):
             return f"serviceAccount:{os.environ[name]}"
-    if any(os.environ.get(name) for name in (*TOKEN_VARIABLES, TOKEN_FILE_VARIABLE)):
+    if any(os.environ.get(name) for name in (*VARIABLES, FILE_VARIABLE)):
         return ""
     path = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     if path:

@@ -10,20 +10,19 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from infra.clouds.google import errors
+from infra.clouds.google import token as tokens
 from infra.clouds.http import ask, client
-from verdict.errors import FlexserveError, NoAccess, TimedOut
+from verdict.errors import FlexserveError, TimedOut
 
 if TYPE_CHECKING:
     import httpx
 
-TOKENS = ("GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN")
 OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
 DEFAULTS = {
     "compute": "https://compute.googleapis.com/compute/v1/",
     "iam": "https://iam.googleapis.com/",
     "secretmanager": "https://secretmanager.googleapis.com/",
 }
-SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 OPERATION_TRIES = 90
 OPERATION_WAIT_S = 10.0
 
@@ -41,21 +40,7 @@ def endpoint(api: str, environ: Mapping[str, str] = os.environ) -> str:
 
 def token(environ: Mapping[str, str] = os.environ) -> str:
     """An access token: from the environment when it is there, else from application default credentials. Raises `NoAccess`."""
-    for name in TOKENS:
-        if environ.get(name):
-            return environ[name].strip()
-    import google.auth
-    import google.auth.exceptions
-    from google.auth.transport.requests import Request
-
-    try:
-        credentials, _ = google.auth.default(scopes=SCOPES)
-        credentials.refresh(Request())  # type: ignore[no-untyped-call]
-    except google.auth.exceptions.GoogleAuthError as error:
-        raise NoAccess(
-            "no Google credentials", why=str(error).splitlines()[0], way_out="run `gcloud auth application-default login`"
-        ) from error
-    return str(credentials.token)
+    return tokens.given(environ) or tokens.from_google(environ)
 
 
 class Session:
@@ -78,15 +63,14 @@ class Session:
         """One request; the answer's JSON. Raises `NotThere` for 404, else what the error means, as far as it is known."""
         url = endpoint(api, self._environ) + path.lstrip("/")
         answer = self._send(method, url, query, body)
-        if answer.status_code == 401 and not any(self._environ.get(name) for name in TOKENS):
+        if answer.status_code == 401 and not tokens.given(self._environ):
             self._token = ""  # it may have run out in a long wait
             answer = self._send(method, url, query, body)
         if answer.status_code == 404:
             raise NotThere(f"{path} is not there")
         if answer.status_code >= 400:
             raise errors.from_answer(answer.status_code, answer.content)
-        document: dict[str, Any] = answer.json() if answer.content else {}
-        return document
+        return _document(answer, url)
 
     def pages(self, api: str, path: str, **query: str) -> Iterator[dict[str, Any]]:
         """Every page of a list."""
@@ -123,3 +107,15 @@ class Session:
         if "date" in answer.headers:
             self.date = parsedate_to_datetime(answer.headers["date"]).astimezone(UTC)
         return answer
+
+
+def _document(answer: httpx.Response, url: str) -> dict[str, Any]:
+    """The answer's JSON. A network that answers in the cloud's place (a login page of a hotel) says something else."""
+    try:
+        document = answer.json() if answer.content else {}
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        way_out = "is this network behind a login page or a proxy? Then sign in there, or name the proxy in HTTPS_PROXY"
+        raise FlexserveError(f"{url.partition('?')[0]} gave an answer that is not the cloud's", way_out=way_out)
+    return document
