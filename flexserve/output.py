@@ -48,8 +48,7 @@ class Output:
     def live(self, text: str) -> None:
         """A line that the next one replaces; only on a terminal, nothing elsewhere."""
         if self.interactive:
-            width = _width(self.err)
-            self._tell(f"\r\033[K{text[: width - 1]}")
+            self._tell(f"\r\033[K{text[: columns(self.err) - 1]}")
             self._line_open = True
 
     def clear(self) -> None:
@@ -108,8 +107,9 @@ def dollars(amount: float | None, unit: str = "") -> str:
     return "unknown" if amount is None else f"${amount:,.4f}".rstrip("0").rstrip(".") + unit
 
 
-def _width(stream: TextIO) -> int:
+def columns(stream: TextIO) -> int:
+    """The terminal's width; 80 for what is none, or does not say."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns
+        return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
         return 80

@@ -22,6 +22,7 @@ def run(stack: str, output: Output, *, yes: bool, purge: bool) -> ExitCode:
         _ask(stack)
     gone = down(surroundings, purge=purge, say=output.say, tokens=_tokens)
     if not gone.left_behind and gone.engine_error is not None:
+        gone.engine_error.way_out = f"nothing of it bills any more, only Pulumi's state still has it; {gone.engine_error.way_out}"
         raise gone.engine_error
     output.result(gone.as_dict(), page(gone))
     return ExitCode.LEFT_BEHIND if gone.left_behind else ExitCode.DONE

@@ -19,7 +19,7 @@ def run(stack: str | None, url: str | None, output: Output) -> ExitCode:
     """Print each check's outcome: pass, unsupported or fail. Exit 1 when one fails."""
     if (stack is None) == (url is None):
         raise BadConfig("smoke asks one server: a stack's or a URL's", way_out="-s STACK, or --url http://localhost:8000")
-    checks = at(url) if url else through_tunnel(str(stack), output)
+    checks = at(url) if url is not None else through_tunnel(str(stack), output)
     output.result(
         {"stack": stack, "url": url, "checks": checks},
         table([(output.style(c["outcome"], "green" if c["outcome"] == "pass" else "red"), c["name"], c["why"]) for c in checks]),

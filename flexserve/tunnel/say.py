@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as encoder
 from typing import TextIO
 
+from flexserve.output import columns
 from flexserve.tunnel.events import Event
 
 _CLEAR = "\r\x1b[K"
@@ -23,23 +25,21 @@ class Reporter:
         """Tell one event; flushed, since scripts wait for it."""
         self.clear()
         if self._json:
-            print(encoder.dumps(event.as_dict()), file=self._results, flush=True)
+            _write(self._results, encoder.dumps(event.as_dict()) + "\n")
             return
         line = self._sentence(event)
         if line:
-            print(line, file=self._results if event.kind == "listening" else self._progress, flush=True)
+            _write(self._results if event.kind == "listening" else self._progress, line + "\n")
 
     def live(self, line: str) -> None:
-        """Replace the live line."""
-        self._progress.write(_CLEAR + line)
-        self._progress.flush()
+        """Replace the live line; no wider than the terminal, where it could not be taken away."""
+        _write(self._progress, _CLEAR + line[: columns(self._progress) - 1])
         self._shown = True
 
     def clear(self) -> None:
         """Take the live line away."""
         if self._shown:
-            self._progress.write(_CLEAR)
-            self._progress.flush()
+            _write(self._progress, _CLEAR)
             self._shown = False
 
     def _sentence(self, event: Event) -> str:
@@ -58,3 +58,10 @@ class Reporter:
         if event.kind == "resumed":
             return f"connection {fields['connection']} is resumed: {fields.get('detail') or fields['cause']}"
         return ""
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Nobody may read it any more (`| head -1`, a closed terminal): the tunnel stays."""
+    with contextlib.suppress(OSError):
+        stream.write(text)
+        stream.flush()

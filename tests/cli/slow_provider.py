@@ -46,7 +46,7 @@ class SlowProvider(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return provider_pb2.CreateResponse(properties=request.properties)
         self.entered.set()
-        self.release.wait(60)
+        self.release.wait(900)  # a busy machine is many times slower
         if self.refusal:
             context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
         return provider_pb2.CreateResponse(id="thing-1", properties=request.properties)

@@ -232,3 +232,15 @@ def test_a_note_in_a_place_that_cannot_be_changed_stays(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "unlink", read_only)
     note.remove()
     assert note.read() is not None
+
+
+def test_an_engine_that_fails_after_all_is_gone_says_that_nothing_bills(monkeypatch):
+    """A wrong passphrase: the cloud's things are deleted by id, the state stays."""
+    error = EngineFailed("pulumi destroy failed", log="kept.log")
+    gone = Gone("s", Changes(), (VM,), (), (), None, error)
+    monkeypatch.setattr(command, "find", lambda: None)
+    monkeypatch.setattr(command, "parts", lambda *_: None)
+    monkeypatch.setattr(command, "down", lambda *_, **__: gone)
+    with pytest.raises(EngineFailed) as caught:
+        command.run("s", Output(), yes=True, purge=False)
+    assert caught.value.way_out == "nothing of it bills any more, only Pulumi's state still has it; the full log is kept.log"

@@ -17,6 +17,7 @@ from flexserve.lifecycle.engine import Command, PulumiEngine
 from flexserve.lifecycle.logfile import KEPT, LogFile, remove_old
 from flexserve.lifecycle.parts import EngineFailed
 from flexserve.project import Project, check_backend, find
+from tests.cli.site import LIMIT_S
 from tests.cli.slow_provider import SlowProvider, serve
 from verdict.errors import Interrupted, NoAccess
 
@@ -58,7 +59,7 @@ def press(provider: SlowProvider, said: list[str], times: int) -> threading.Thre
     """Ctrl-C once a create is running; the second follows when the first has been taken. Then let the create end."""
 
     def go() -> None:
-        provider.entered.wait(60)
+        assert provider.entered.wait(LIMIT_S)
         os.kill(os.getpid(), signal.SIGINT)
         while not any("once more" in line for line in said):
             threading.Event().wait(0.05)
@@ -106,7 +107,7 @@ def test_the_first_ctrl_c_lets_the_engine_finish_and_record(small, provider):
     thread = press(provider, said, 1)
     with pytest.raises(Interrupted, match="recorded it"):
         engine(small, said).up()
-    thread.join(5)
+    thread.join(LIMIT_S)
     state = (small.root.parent / "state").rglob("tpu-v6e.json")
     assert "slow:index:Thing" in next(state).read_text(encoding="utf-8")
     provider.release.set()
@@ -119,7 +120,7 @@ def test_the_second_ctrl_c_ends_it_and_says_what_may_be_lost(small, provider):
     thread = press(provider, said, 2)
     with pytest.raises(Interrupted, match="ended in the middle") as caught:
         engine(small, said).up()
-    thread.join(5)
+    thread.join(LIMIT_S)
     assert "may exist and bill" in caught.value.why and "by its id" in caught.value.way_out
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -163,7 +164,7 @@ def test_what_nohup_has_the_process_ignore_stays_ignored(small, provider):
     said: list[str] = []
 
     def hang_up():
-        provider.entered.wait(60)
+        assert provider.entered.wait(LIMIT_S)
         os.kill(os.getpid(), signal.SIGHUP)
         provider.release.set()
 
@@ -174,7 +175,7 @@ def test_what_nohup_has_the_process_ignore_stays_ignored(small, provider):
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
-    thread.join(5)
+    thread.join(LIMIT_S)
     assert not any("once more" in line for line in said)
 
 

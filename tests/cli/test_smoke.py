@@ -81,3 +81,8 @@ def test_a_server_that_is_not_there_has_a_way_out(flexserve, project, url, way_o
     code, out, _ = flexserve("smoke", "--url", url, "--json")
     (check,) = document(out)["checks"]
     assert code == 1 and check["outcome"] == "fail" and "way out: " in check["why"] and way_out in check["why"]
+
+
+def test_an_empty_address_is_an_address_and_not_a_stack(project, flexserve):
+    code, out, err = flexserve("smoke", "--url", "")
+    assert code == 1 and "fail  chat" in out and "None" not in out + err
