@@ -45,7 +45,7 @@ def cgroups(ident: str) -> None:
     """Remove the empty cgroups of machines whose name begins with `ident`, and the marks that nspawn leaves."""
     if not os.access(LOCK.parent, os.W_OK):
         return
-    with _locked():
+    with locked():
         for base in list(kernel.cgroup_bases()):
             for path in base.glob(f"{ident}*/"):
                 _remove(path)
@@ -58,7 +58,7 @@ def cgroups(ident: str) -> None:
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
+def locked() -> Iterator[None]:
     """Not while a launcher is between making its cgroup and being in it."""
     with LOCK.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -71,6 +71,13 @@ def _remove(top: Path) -> None:
         for folder, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
                 Path(folder).rmdir()
-        if not top.exists() or any(path.read_text().strip() for path in top.rglob("cgroup.procs")):
+        if not top.exists() or _busy(top):
             return
         time.sleep(0.05)
+
+
+def _busy(top: Path) -> bool:
+    """Whether a process is in it. One that vanishes while it is read (its machine's own systemd ends) is not busy."""
+    with contextlib.suppress(OSError):
+        return any(path.read_text().strip() for path in top.rglob("cgroup.procs"))
+    return False

@@ -14,7 +14,7 @@ import pytest
 
 from rehearsal.machine import kernel
 from rehearsal.machine.room import MachineRoom
-from rehearsal.machine.sweep import sweep
+from rehearsal.machine.sweep import locked, sweep
 from tests.machine.guest import eventually
 
 NOBODY = "no machine has this name"
@@ -97,9 +97,10 @@ def test_a_planted_mount_and_loop_device_are_seen_and_swept(planted: Path) -> No
 
 def test_a_planted_cgroup_is_seen_and_swept(room: MachineRoom) -> None:
     assert room
-    bases = list(kernel.cgroup_bases()) or [_new_base()]
-    (bases[0] / "planted-0000").mkdir(parents=True)
-    assert [path.name for path in kernel.cgroups("planted-0000")] == ["planted-0000"]
+    with locked():  # a run beside this one sweeps too
+        bases = list(kernel.cgroup_bases()) or [_new_base()]
+        (bases[0] / "planted-0000").mkdir(parents=True)
+        assert [path.name for path in kernel.cgroups("planted-0000")] == ["planted-0000"]
     sweep(Path("/nonexistent"))
     assert not list(kernel.cgroups("planted-0000"))
 
@@ -113,13 +114,16 @@ def _new_base() -> Path:
 
 def test_another_runs_busy_cgroup_is_left_alone(room: MachineRoom) -> None:
     assert room
-    base = next(iter(kernel.cgroup_bases()), None) or _new_base()
-    busy = base / "busy-0000"
-    busy.mkdir(parents=True, exist_ok=True)
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "600"])
     try:
-        if base.parent.name != "cpuset" and "cpuset" not in str(base):
-            (busy / "cgroup.procs").write_text(str(process.pid))
+        with locked():
+            base = next(iter(kernel.cgroup_bases()), None) or _new_base()
+            busy = base / "busy-0000"
+            busy.mkdir(parents=True, exist_ok=True)
+            usable = base.parent.name != "cpuset" and "cpuset" not in str(base)
+            if usable:
+                (busy / "cgroup.procs").write_text(str(process.pid))
+        if usable:
             sweep(Path("/nonexistent"))
             assert busy.is_dir()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from infra.access import Iap
 from rehearsal.relay import Relay
 from tests.tunnel.backend import Backend
 
+PATIENT = Limits()  # where nothing is to go wrong: a busy machine is many times slower
 SHORT = Limits(
     link_s=5,
     confirm_s=0.5,
@@ -68,3 +70,12 @@ def world(shared, monkeypatch: pytest.MonkeyPatch) -> World:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "FLEXSERVE_IAP_URL"):
         monkeypatch.delenv(name, raising=False)
     return World(*shared, events=[])
+
+
+async def until(condition, seconds: float = 60.0) -> bool:
+    """Whether it came true, soon."""
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return True
+        await asyncio.sleep(0.02)
+    return bool(condition())
