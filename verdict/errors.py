@@ -18,6 +18,8 @@ class FlexserveError(Exception):
 
     exit_code = ExitCode.FAILED
     kind = "failed"
+    elsewhere = ""
+    """Where asking again may help at once: `place` (any other one), `quota` (one that counts against another quota); else empty."""
 
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
         self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
@@ -76,6 +78,7 @@ class NoCapacity(FlexserveError):
 
     exit_code = ExitCode.NO_CAPACITY
     kind = "no-capacity"
+    elsewhere = "place"
 
 
 class MissingProgram(FlexserveError):

@@ -12,6 +12,7 @@ from infra.duration import words
 from verdict.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from infra.places import Place
     from infra.plan import Plan
 
 
@@ -26,7 +27,9 @@ def run(stack: str, sets: Sequence[str], allow: Sequence[str], output: Output, *
         output.exact(f"{text}\n")
         output.say(f"sha256 {hashlib.sha256(text.encode()).hexdigest()}")
         return ExitCode.DONE
-    output.result({**plan.as_dict(), "unresolved": unresolved(plan)}, page(plan, output))
+    found = where(plan, allow)
+    document = {**plan.as_dict(), "price_by_place": [place.as_dict() for place in found], "unresolved": unresolved(plan)}
+    output.result(document, page(plan, output, found))
     return ExitCode.DONE
 
 
@@ -39,6 +42,14 @@ def load(project: Project, stack: str, sets: Sequence[str] = (), allow: Sequence
     return make_plan(from_stack_file(project.root, stack, sets), Catalog.load(), allow)
 
 
+def where(plan: Plan, allow: Sequence[str]) -> tuple[Place, ...]:
+    """The places in which `up` asks for a machine, with their prices. Raises `Refused` for one that breaks a rule."""
+    from catalog.loader import Catalog
+    from infra.places import places
+
+    return places(plan.deployment, Catalog.load(), allow)
+
+
 def unresolved(plan: Plan) -> list[str]:
     """What is only pinned when the stack is created, and kept from then on."""
     from infra.settle import unresolved as keys
@@ -47,8 +58,8 @@ def unresolved(plan: Plan) -> list[str]:
     return [names.get(key, key.removeprefix("target.").replace("_", " ")) for key in keys(plan.deployment)]
 
 
-def page(plan: Plan, output: Output) -> str:
-    """The plan for people."""
+def page(plan: Plan, output: Output, places: Sequence[Place] = ()) -> str:
+    """The plan for people. `places`: with a price for each where they differ."""
     target, serving, kv = plan.deployment.target, plan.deployment.serving, plan.kv
     rows = [
         ("target", f"{target.kind}, {plan.machine.name} ({plan.accelerator.name}) in {', '.join(target.places)}"),
@@ -65,7 +76,7 @@ def page(plan: Plan, output: Output) -> str:
         *([("allowed", ", ".join(plan.allowed))] if plan.allowed else []),
     ]
     head = output.style(plan.deployment.stack, "bold")
-    return "\n".join((head, table([(f"  {name}", text) for name, text in rows]), "", price_table(plan)))
+    return "\n".join((head, table([(f"  {name}", text) for name, text in rows]), "", price_table(plan), *_prices(places)))
 
 
 def price_table(plan: Plan) -> str:
@@ -81,6 +92,21 @@ def price_table(plan: Plan) -> str:
         rows.append((f"  with {plan.deployment.target.machines[1]} machines", most, ""))
     unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
     return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown
+
+
+def _prices(places: Sequence[Place]) -> list[str]:
+    """What each place costs, where that is not the same everywhere."""
+    if len({(place.per_hour, place.unknown) for place in places}) < 2:
+        return []
+    rows = [
+        (
+            f"    {p.name}",
+            f"{dollars(p.per_hour, '/h')}, {dollars(p.window)}",
+            f"without {', '.join(p.unknown)}" if p.unknown else "",
+        )
+        for p in places
+    ]
+    return [f"  all of it, by place\n{table(rows)}"]
 
 
 def _server(plan: Plan) -> tuple[str, str]:

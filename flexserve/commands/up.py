@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flexserve.commands.plan import load, page
+from flexserve.commands.plan import where as all_places
 from flexserve.lifecycle import show
 from flexserve.lifecycle.build import parts
+from flexserve.lifecycle.failover import told
 from flexserve.lifecycle.parts import Changes
 from flexserve.lifecycle.up import Served, Wanted, up
 from flexserve.output import Output, dollars
 from flexserve.programs import require
 from flexserve.project import find
 from infra.duration import parse_seconds, words
+from infra.kept import PLACE
 from infra.targets.registry import programs
 from verdict.errors import BadConfig, FlexserveError
 from verdict.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from infra.places import Place
     from infra.plan import Plan
 
 
@@ -28,11 +33,12 @@ def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bo
     seconds = limit(timeout)
     project = find()
     plan = load(project, stack, allow=allow)
+    asked = where(plan, allow)
     if wait:  # it ends with an answer through the tunnel
         require(programs(plan.deployment.target.kind))
     if not yes and not sys.stdin.isatty():
         raise BadConfig("up asks before it spends money, and there is no terminal to ask on", way_out="add --yes")
-    output.say(page(plan, Output(out=output.err)))
+    output.say(page(plan, Output(out=output.err), asked))
     variables = {
         **({"FLEXSERVE_REPLACE": "1"} if replace else {}),
         **({"FLEXSERVE_ALLOW": ",".join(allow)} if allow else {}),
@@ -40,12 +46,12 @@ def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bo
 
     def consent(changes: Changes | None) -> None:
         if not yes:
-            ask(plan, changes)
+            ask(plan, asked, changes)
 
     progress = show.Progress(output)
     served = up(
         parts(project, stack, output.say, variables),
-        Wanted(plan.deployment.target.ways, seconds, wait),
+        Wanted(plan.deployment.target.ways, seconds, wait, asked),
         consent=consent,
         report=progress,
         say=output.say,
@@ -62,11 +68,22 @@ def limit(text: str) -> int:
         raise BadConfig(f"--timeout {text}: {error}", way_out="for example --timeout 45m") from error
 
 
-def ask(plan: Plan, changes: Changes | None) -> None:
-    """Y/n on the terminal; Enter is yes. Raises when the answer is no."""
+def where(plan: Plan, allow: Sequence[str]) -> tuple[Place, ...]:
+    """The places to ask, with their prices: the stack file's, or the one that the operator names. Raises `Refused`, `BadConfig`."""
+    found, named = all_places(plan, allow), os.environ.get(PLACE, "")
+    if named and named not in plan.deployment.target.places:
+        raise BadConfig(f"{PLACE}: {named} is not among the places of the stack file", way_out=f"one of {_names(found)}")
+    return tuple(place for place in found if named in ("", place.name))
+
+
+def ask(plan: Plan, places: Sequence[Place], changes: Changes | None) -> None:
+    """Y/n on the terminal; Enter is yes. Raises when the answer is no. It names the highest price that may come of it."""
     cost = plan.cost
     price = f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}"
     price += f", without {', '.join(cost.unknown)}" if cost.unknown else ""
+    dearest = max(places, key=lambda place: place.per_hour or 0.0, default=None)
+    if dearest is not None and (dearest.per_hour or 0.0) > cost.per_hour:
+        price += f"; where it comes to {dearest.name}, {dollars(dearest.per_hour, '/h')}, {dollars(dearest.window)} in all"
     question = f"Create this for {price}? [Y/n] " if changes is None else "Apply this to the live machine? [Y/n] "
     print(question, end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
@@ -83,6 +100,7 @@ def document(served: Served) -> dict[str, object]:
         "answer": {"nonce": answer.nonce, "text": answer.text, "model": answer.model, "seconds": round(answer.seconds, 3)}
         if answer
         else None,
+        "tries": [t.as_dict() for t in served.tries],
     }
 
 
@@ -95,4 +113,10 @@ def text(served: Served, output: Output) -> str:
         head = f"{stack} serves already and nothing changed: it answered {served.answer.nonce}"
     else:
         head = f"{stack} serves: it answered {served.answer.nonce} in {served.answer.seconds:.1f} s ({served.changes.words})"
+    if served.tries:
+        head += f"\nasked before, in vain:\n{told(served.tries)}"
     return f"{head}\n{show.page(served.status, output)}\n  next      flexserve tunnel -s {stack}"
+
+
+def _names(places: Sequence[Place]) -> str:
+    return ", ".join(place.name for place in places)

@@ -14,11 +14,11 @@ _REFUSED = re.compile(r"refused by rule (?P<rule>[\w-]+)" + _MORE)
 _BAD_KEY = re.compile(r"^(?P<what>flexserve:[\w.]+: [^\n]*)" + _MORE, re.MULTILINE)
 
 
-def classify(error: EngineFailed, live: LiveTarget, ref: DeploymentRef | None) -> FlexserveError:
+def classify(error: EngineFailed, live: LiveTarget, ref: DeploymentRef | None, zone: str = "") -> FlexserveError:
     """The error to end with: the program's own words, then what the engine printed, then the cloud's record of the create.
 
     The record comes last because it may be of an earlier attempt; it is needed because the engine's text of a failed operation
-    holds no code. When the cloud cannot be asked, the engine's error stands.
+    holds no code. When the cloud cannot be asked, the engine's error stands. `zone`: a record of another zone says nothing.
     """
     for text in error.diagnostics:
         refused = _REFUSED.search(text)
@@ -34,7 +34,9 @@ def classify(error: EngineFailed, live: LiveTarget, ref: DeploymentRef | None) -
         failure = live.last_failure(ref) if ref is not None else None
     except FlexserveError:
         failure = None
-    known = live.explain(failure.message, failure.code) if failure is not None else None
+    if failure is None or (zone and failure.where != zone):
+        return error
+    known = live.explain(failure.message, failure.code)
     return known or error
 
 

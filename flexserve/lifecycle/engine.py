@@ -19,7 +19,7 @@ from flexserve.lifecycle.events import Events
 from flexserve.lifecycle.logfile import LogFile
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.project import Project, check_backend, environment, pulumi
-from infra.kept import RERUN
+from infra.kept import PLACE, RERUN
 from verdict.errors import FlexserveError, Interrupted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -135,10 +135,12 @@ class PulumiEngine:
         """What `up` would do."""
         return self._run("preview", lambda stack, **kw: stack.preview(**kw))
 
-    def up(self, *, rerun: bool = False) -> Changes:
-        """Create or update. `rerun`: the program gives the machine's script another attempt number."""
+    def up(self, *, rerun: bool = False, place: str = "") -> Changes:
+        """Create or update. `rerun`: the program gives the machine's script another attempt number. `place`: where it asks."""
         if rerun:
             self._variables[RERUN] = "1"
+        if place:
+            self._variables[PLACE] = place
         return self._run("up", lambda stack, **kw: stack.up(suppress_outputs=True, show_secrets=False, **kw))
 
     def destroy(self) -> Changes:

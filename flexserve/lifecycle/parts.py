@@ -63,8 +63,11 @@ class Engine(Protocol):
     def preview(self) -> Changes:
         """What `up` would do. Changes nothing."""
 
-    def up(self, *, rerun: bool = False) -> Changes:
-        """Create or update; the stack is made when the backend does not have it. `rerun`: the boot runs again on the machine."""
+    def up(self, *, rerun: bool = False, place: str = "") -> Changes:
+        """Create or update; the stack is made when the backend does not have it. `rerun`: the boot runs again on the machine.
+
+        `place`: where to ask for a machine, of the stack file's places; empty leaves it to the program.
+        """
 
     def destroy(self) -> Changes:
         """Refresh, then delete everything in the state."""

@@ -1,4 +1,4 @@
-"""`up`: one attempt in one place, then waiting until it serves. Failing over to the next place is a loop around `attempt`."""
+"""`up`: a machine in the first place that has one, then waiting until it serves."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flexserve.checks.nonce import Answer
-from flexserve.lifecycle.classify import classify
+from flexserve.lifecycle.failover import Placed, Try, attempt, classified, ordered, over
 from flexserve.lifecycle.look import look
-from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
+from flexserve.lifecycle.parts import Changes, Parts
 from flexserve.lifecycle.state import Status, describe
 from flexserve.lifecycle.wait import until_serving
+from infra.places import Place
 from infra.targets.protocol import DeploymentRef, LiveTarget, Machine, State
 from verdict.errors import FlexserveError, Interrupted, LeftBehind
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the plan promised, to be read back: how the machine may be provisioned (in the catalog's words)."""
+    """What the plan promised, to be read back: how the machine may be provisioned (in the catalog's words).
+
+    `places`: where to ask for one, in this order; without any, the program chooses.
+    """
 
     ways: tuple[str, ...]
     timeout_s: float
     wait: bool = True
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
 class Served:
-    """How it ended. `answer` is None when nobody waited for it."""
+    """How it ended. `answer` is None when nobody waited for it. `tries`: the places that were asked before, in vain."""
 
     status: Status
     changes: Changes
     answer: Answer | None
     already: bool = False
+    tries: tuple[Try, ...] = ()
 
 
 class WrongMachine(FlexserveError):
@@ -55,22 +61,31 @@ def up(
     engine = parts.engine()
     if machine is not None:
         say(f"{machine.name} exists; looking at what would change")
-        changes = _classified(parts, engine.preview)
+        changes = classified(parts, engine.preview)
         if changes.total == 0:
             failed = _failed_boot(parts)
             if failed is None:
-                return _finish(parts, wanted, changes, report, say, already=True)
+                return _finish(parts, wanted, Placed(changes), report, say, already=True)
             say(f"nothing changed, but the boot failed in phase {failed.phase or 'unknown'}: {failed.cause}")
             say(f"it runs again on {machine.name} and goes on where it stopped")
             consent(changes)
-            return _finish(parts, wanted, _classified(parts, lambda: engine.up(rerun=True)), report, say)
-    consent(changes)
-    return _finish(parts, wanted, attempt(parts), report, say)
+            return _finish(parts, wanted, Placed(attempt(parts, rerun=True)), report, say)
+        consent(changes)
+        return _finish(parts, wanted, _changed(parts, wanted, say), report, say)
+    places = ordered(wanted.places, parts.live(parts.read()), say)
+    consent(None)
+    return _finish(parts, wanted, over(parts, places, say), report, say)
 
 
-def attempt(parts: Parts) -> Changes:
-    """One run of the engine, in the place that the program chose. Raises `NoCapacity`, `NoAccess`, `TimedOut`, … of the cloud."""
-    return _classified(parts, parts.engine().up)
+def _changed(parts: Parts, wanted: Wanted, say: Callable[[str], None]) -> Placed:
+    """Change what there is. One that was replaced, with the operator's consent, may get its successor elsewhere."""
+    try:
+        return Placed(attempt(parts))
+    except FlexserveError as error:
+        if not error.elsewhere or len(wanted.places) < 2 or _existing(parts) is not None:
+            raise
+        say(f"the machine is gone, as you agreed to, and its successor was refused: {error.what}")
+    return over(parts, ordered(wanted.places, parts.live(parts.read()), say), say)
 
 
 def _check_unfinished(parts: Parts) -> None:
@@ -100,23 +115,10 @@ def _failed_boot(parts: Parts) -> Status | None:
     return status if status.state is State.FAILED and status.current and status.running else None
 
 
-def _classified(parts: Parts, run: Callable[[], Changes]) -> Changes:
-    try:
-        return run()
-    except EngineFailed as error:
-        ref = parts.read()
-        found = classify(error, parts.live(ref), ref)
-        if found is error:
-            raise
-        if not found.way_out and error.log:
-            found.way_out = f"the full log is {error.log}"
-        raise found from error
-
-
 def _finish(
     parts: Parts,
     wanted: Wanted,
-    changes: Changes,
+    placed: Placed,
     report: Callable[[Status], None],
     say: Callable[[str], None],
     *,
@@ -124,7 +126,7 @@ def _finish(
 ) -> Served:
     """Read back what was created and wait for it; a Ctrl-C from here on says that the machine is there."""
     try:
-        return _read_back(parts, wanted, changes, report, say, already=already)
+        return _read_back(parts, wanted, placed, report, say, already=already)
     except KeyboardInterrupt as stop:
         raise Interrupted(
             "stopped waiting; the machine goes on booting and bills",
@@ -135,7 +137,7 @@ def _finish(
 def _read_back(
     parts: Parts,
     wanted: Wanted,
-    changes: Changes,
+    placed: Placed,
     report: Callable[[Status], None],
     say: Callable[[str], None],
     *,
@@ -148,11 +150,11 @@ def _read_back(
     live = parts.live(ref)
     seen = look(live, ref)
     if seen.machine is not None:
-        check_provisioning(parts.stack, seen.machine, wanted.ways, say)
+        check_provisioning(parts.stack, seen.machine, (placed.place.way,) if placed.place else wanted.ways, say)
     if not wanted.wait:
-        return Served(describe(parts.stack, seen), changes, None, already)
+        return Served(describe(parts.stack, seen), placed.changes, None, already, placed.tries)
     status, answer = until_serving(parts, live, ref, timeout_s=wanted.timeout_s, report=report)
-    return Served(status, changes, answer, already)
+    return Served(status, placed.changes, answer, already, placed.tries)
 
 
 def check_provisioning(stack: str, machine: Machine, ways: tuple[str, ...], say: Callable[[str], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -14,11 +15,15 @@ CLASSES: dict[str, type[FlexserveError]] = {
     c.kind: c for c in (NoCapacity, NoAccess, TimedOut, BadConfig, Gone, CannotTell, FlexserveError)
 }
 LONGEST = 400
+_WRAPPED = re.compile(
+    r"(\s*(sdk-v2/\S+ sdk\.helper_schema:|(creating|updating|deleting|refreshing) urn:\S+:|\d+ errors? occurred:\s*\*)\s*)+"
+)
+_PROVIDER = re.compile(r":? provider=\S+@[\w.-]+$")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One meaning. `code` and `text` are regular expressions; either is enough. `elsewhere`: another zone may help."""
+    """One meaning. `code` and `text` are regular expressions; either is enough. `elsewhere`: as in `FlexserveError`."""
 
     name: str
     kind: str
@@ -27,18 +32,24 @@ class Row:
     source: str
     code: str = ""
     text: str = ""
-    elsewhere: bool = False
+    elsewhere: str = ""
 
     def fits(self, text: str, code: str) -> bool:
         """Whether these are the words."""
         return bool((self.code and code and re.fullmatch(self.code, code)) or (self.text and text and re.search(self.text, text)))
 
+    def error(self, why: str) -> FlexserveError:
+        """The typed error; `why` is what the cloud said."""
+        made = CLASSES[self.kind](self.what, why=why, way_out=self.way_out)
+        made.elsewhere = self.elsewhere
+        return made
+
 
 class Meanings:
-    """The rows of `PACKAGE/errors.toml`; the first that fits is taken."""
+    """The rows of `PACKAGE/errors.toml`; the first that fits is taken. `said`: the cloud's own words out of a client's."""
 
-    def __init__(self, package: str) -> None:
-        self._package = package
+    def __init__(self, package: str, said: Callable[[str], str]) -> None:
+        self._package, self._said = package, said
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -54,10 +65,10 @@ class Meanings:
     def explain(self, text: str, code: str = "") -> FlexserveError | None:
         """The typed error for the cloud's words, or None."""
         row = self.meaning(text, code)
-        return CLASSES[row.kind](row.what, why=sentence(text), way_out=row.way_out) if row else None
+        return row.error(self._said(text)) if row else None
 
 
 def sentence(text: str) -> str:
-    """One line of the cloud's words."""
-    line = " ".join(text.split())
+    """One line of the cloud's words, without what Pulumi and its providers put around them."""
+    line = _PROVIDER.sub("", " ".join(_WRAPPED.sub("", text, count=1).split()))
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -17,6 +17,9 @@ class _Provisioned(Protocol):
     def provisioning(self) -> str:
         """How machines are asked for."""
 
+    def region_of(self, place: str) -> str:
+        """The region of a place."""
+
 
 class _Hosted(Protocol):
     @property
@@ -49,6 +52,10 @@ class TargetSettings(Settings):
     def size(self, place: str) -> str:  # noqa: ARG002 - a target may need it
         """The machine type of a place; empty where it is the same everywhere."""
         return ""
+
+    def quota_of(self: _Provisioned, place: str) -> str:
+        """Which quota a place counts against: one a region is the usual case."""
+        return self.region_of(place)
 
     @property
     def machines(self) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
+    from infra.places import Place
     from startup.phases import BootStatus
 
 
@@ -118,6 +119,17 @@ class CanQueue(Protocol):
 
     def queued(self, deployment: DeploymentRef) -> QueueEntry | None:
         """The waiting request, or None."""
+
+
+@runtime_checkable
+class CanTellChances(Protocol):
+    """A target whose cloud forecasts where it has capacity: a hint for the order of places, nothing to rely on."""
+
+    def chances(self, places: Sequence[Place]) -> Mapping[str, int]:
+        """By the name of a place: a higher number is likelier. Places that the cloud does not score are left out.
+
+        Raises `NoAccess` where the operator may not ask, and whatever else the cloud refuses with.
+        """
 
 
 @runtime_checkable

@@ -68,6 +68,9 @@ class TargetConfig(Protocol):
     def size(self, place: str) -> str:
         """The machine type of a place, where places differ in it."""
 
+    def quota_of(self, place: str) -> str:
+        """Which quota a machine counts against in a place: a name that such places share."""
+
     @property
     def machines(self) -> tuple[int, int]:
         """The fewest and the most machines that bill."""

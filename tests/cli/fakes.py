@@ -157,8 +157,8 @@ class World:
         self.calls.append("preview")
         return self.previewed
 
-    def up(self, *, rerun: bool = False) -> Changes:
-        self.calls.append("rerun" if rerun else "up")
+    def up(self, *, rerun: bool = False, place: str = "") -> Changes:
+        self.calls.append("rerun" if rerun else f"up {place}".strip())
         return (self.ups or created)(self)
 
     def destroy(self) -> Changes:

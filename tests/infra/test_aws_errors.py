@@ -23,7 +23,52 @@ def test_every_row_has_an_example_and_a_way_out(row):
 
 
 def test_what_another_place_may_help_is_said():
-    assert {r.name for r in errors.rows() if r.elsewhere} == {"stock-out", "price-too-low", "zone-without-type", "launch-failed"}
+    at_once = {"stock-out", "price-too-low", "zone-without-type", "launch-failed"}
+    assert {r.name for r in errors.rows() if r.elsewhere == "place"} == at_once
+    assert {r.name for r in errors.rows() if r.elsewhere not in ("", "place")} == {"quota"}
+    assert {errors.explain("", r.code.split("|")[0]).elsewhere for r in errors.rows() if r.name in ("quota", "stock-out")} == {
+        "place",
+        "quota",
+    }
+
+
+PRINTED = (
+    "creating urn:pulumi:s::flexserve::aws:ec2/instance:Instance::vm: 1 error occurred:\n\t* creating EC2 Instance: operation "
+)
+GO = "error EC2: RunInstances, https response error StatusCode: 500, RequestID: 1f-2e, "
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            f"{PRINTED}{GO}api error InsufficientInstanceCapacity: There is none.\n\n",
+            "InsufficientInstanceCapacity: There is none.",
+        ),
+        (
+            f"  sdk-v2/provider2.go:572: sdk.helper_schema: creating EC2 Instance: operation {GO}api error Unsupported: Not "
+            "there.: provider=aws@7.51.1",
+            "Unsupported: Not there.",
+        ),
+        (
+            "operation error SSM: CreateAssociation, https response error StatusCode: 400, RequestID: 1, InvalidTarget: No such.",
+            "InvalidTarget: No such.",
+        ),
+        (
+            "An error occurred (AccessDenied) when calling the GetRole operation (reached max retries: 4): User: me may not",
+            "AccessDenied: User: me may not",
+        ),
+        (
+            f"{PRINTED}{GO}api error UnauthorizedOperation: You may not: ec2:RunInstances. Encoded authorization failure message: "
+            "Ab3_x-9Q\n\n",
+            "UnauthorizedOperation: You may not: ec2:RunInstances.",
+        ),
+        ("Server.InternalError: Internal error on launch", "Server.InternalError: Internal error on launch"),
+        ("1 error occurred:\n\t* waiting for EC2 Instance (i-1) create: timeout", "waiting for EC2 Instance (i-1) create: timeout"),
+    ],
+)
+def test_why_is_what_aws_said_and_nothing_around_it(text, words):
+    assert errors.said(text) == words
 
 
 @pytest.mark.parametrize(

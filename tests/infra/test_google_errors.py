@@ -47,3 +47,23 @@ def test_answers(status, content, kind, exit_code):
 def test_unknown_words_are_shown_as_they_are():
     assert errors.explain("the moon is full") is None
     assert "the moon is full" in errors.from_words("the moon is full", "LUNA").why
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "  sdk-v2/provider2.go:572: sdk.helper_schema: Error creating instance: googleapi: Error 403: Quota 'X' exceeded.  "
+            "Limit: 0.0 in region us-central1., quotaExceeded: provider=google-beta@10.2.0",
+            "Quota 'X' exceeded. Limit: 0.0 in region us-central1",
+        ),
+        (
+            "creating urn:pulumi:s::p::gcp:compute/instance:Instance::vm: 1 error occurred:\n\t* Error waiting for instance to create: "
+            "The zone 'z' does not have enough resources available to fulfill the request.\n\n",
+            "The zone 'z' does not have enough resources available to fulfill the request.",
+        ),
+        ("Permission 'a.b.c' denied, on p", "Permission 'a.b.c' denied, on p"),
+    ],
+)
+def test_why_is_what_google_said_and_nothing_around_it(text, words):
+    assert errors.said(text) == words

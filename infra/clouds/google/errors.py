@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from infra.clouds.meanings import CLASSES, Meanings, Row, sentence
 from verdict.errors import FlexserveError
 
-_GOOGLE = Meanings("infra.clouds.google")
+_CALLED = re.compile(r"Error \w+ing [\w ]+?: (?:googleapi: Error \d+: )?")
+_REASON = re.compile(r"\.?, [a-zA-Z]+$")
+
+
+def said(text: str) -> str:
+    """Google's own words, out of what the provider prints around them."""
+    line = sentence(text)
+    return _REASON.sub("", line[len(found[0]) :]) if (found := _CALLED.match(line)) else line
+
+
+_GOOGLE = Meanings("infra.clouds.google", said)
 
 
 def rows() -> tuple[Row, ...]:
@@ -43,4 +54,7 @@ def from_answer(status: int, body: bytes) -> FlexserveError:
     row = meaning(message) or next((r for reason in (*reasons, str(status)) if (r := meaning("", reason))), None)
     if row is None:
         return FlexserveError(f"Google Cloud answered {status}", why=sentence(message))
-    return CLASSES[row.kind](row.what, why=sentence(message), way_out=row.way_out)
+    return row.error(sentence(message))
+
+
+__all__ = ["CLASSES", "Row", "explain", "from_answer", "from_words", "meaning", "rows", "said"]

@@ -69,11 +69,16 @@ class Config(TargetSettings):
 
     kind: Literal["ec2_spot"] = "ec2_spot"
     region: _Region = Field("us-east-1", description="Region; `aws:region` of the stack file must say the same.")
-    zones: tuple[_Zone, ...] = Field(min_length=1, description="Zones to ask, in this order.")
+    zones: tuple[_Zone, ...] = Field(
+        min_length=1, description="Zones to ask, in this order; with `placement_scores` the likelier first."
+    )
     machine_type: _Type = Field("g5g.xlarge", description="EC2 instance type, as in the catalog; asked for in all zones first.")
     larger: tuple[_Type, ...] = Field((), description="Further types to ask for, in this order, when no zone has the first.")
     on_demand: Literal["never", "fall_back", "only"] = Field(
         "never", description="Whether the usual price may be paid: never, when no place has spot, or always."
+    )
+    placement_scores: bool = Field(
+        True, description="Whether `flexserve up` asks EC2 which zone is likelier to have spot capacity, and goes there first."
     )
     max_price_per_hour: float | None = Field(
         None, gt=0.001, description="Dollars an hour; the on-demand price when unset. A low one is interrupted more often."
@@ -137,6 +142,10 @@ class Config(TargetSettings):
     def given(place: str) -> str:
         """How a machine is asked for in a place, in the catalog's words."""
         return "on_demand" if place.endswith(f"/{ON_DEMAND}") else "spot"
+
+    def quota_of(self, place: str) -> str:
+        """Spot machines and those at the usual price have quotas of their own, both by region."""
+        return f"{self.region} {self.given(place)}"
 
     @property
     def server_version(self) -> str:

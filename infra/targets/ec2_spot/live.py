@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from infra.clouds.aws import errors
 from infra.clouds.aws.session import NotThere, Session, region_of
 from infra.targets.ec2_spot import reports, resolving
+from infra.targets.ec2_spot.chances import scores
 from infra.targets.ec2_spot.names import Names, provisioning
 from infra.targets.ec2_spot.sweep import IN_USE_S, IN_USE_TRIES, KINDS, Where, instances, zone
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
@@ -17,6 +18,7 @@ from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
     from infra.deployment import Deployment
+    from infra.places import Place
 
 CONSOLE = 1 << 40  # offsets from here on are of the console, below of the boot's own log
 ON_PURPOSE = ("Client.UserInitiatedShutdown", "Client.InstanceInitiatedShutdown", "Server.SpotInstance", "Server.ScheduledStop")
@@ -32,7 +34,8 @@ FAILED = frozenset({"capacity-not-available", "price-too-low", "bad-parameters",
 def connect(settings: Mapping[str, object]) -> Live:
     """The running side of one stack; `settings`: the stack file's target keys, and over them the stack's outputs."""
     bucket = str(settings.get("bucket") or "")
-    return Live(Session(region_of(settings.get("region"))), "" if bucket == "own" else bucket)
+    asks = settings.get("placement_scores") is not False
+    return Live(Session(region_of(settings.get("region"))), "" if bucket == "own" else bucket, scores=asks)
 
 
 def resolve(key: str, deployment: Deployment, session: Session | None = None) -> str:
@@ -42,10 +45,10 @@ def resolve(key: str, deployment: Deployment, session: Session | None = None) ->
 
 
 class Live:
-    """`LiveTarget` of one region. `bucket`: where script and builds are, where that is known."""
+    """`LiveTarget` of one region. `bucket`: of script and builds, where that is known. `scores`: whether EC2 is asked for them."""
 
-    def __init__(self, session: Session, bucket: str = "") -> None:
-        self._session, self._bucket = session, bucket
+    def __init__(self, session: Session, bucket: str = "", *, scores: bool = True) -> None:
+        self._session, self._bucket, self._scores = session, bucket, scores
 
     def now(self) -> datetime:
         """The cloud's clock: the date of its last answer."""
@@ -135,6 +138,10 @@ class Live:
     def explain(self, text: str, code: str = "") -> FlexserveError | None:
         """What AWS's words mean."""
         return errors.explain(text, code)
+
+    def chances(self, places: Sequence[Place]) -> Mapping[str, int]:
+        """Spot placement scores, 1 to 10; none where the stack file says not to ask."""
+        return scores(self._session, places) if self._scores else {}
 
     def _console(self, instance_id: str, since: int) -> tuple[str, int]:
         """The console from an offset; the cloud keeps the last 64 KiB."""
