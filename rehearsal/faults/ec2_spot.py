@@ -28,13 +28,13 @@ MODEL = "google/gemma-4-E2B-it"
 TAKEN = 'grep -q \'"state": *"reclaimed"\' /var/lib/flexserve/state'
 
 
-def _arm(trouble: str) -> Callable[[Ec2SpotStage], None]:
+def _arm(trouble: str, **how: bool) -> Callable[[Ec2SpotStage], None]:
     """By its name in `rehearsal.cloud.aws.troubles`."""
 
     def apply(stage: Ec2SpotStage) -> None:
         from rehearsal.cloud.aws import troubles
 
-        stage.aws.arm(getattr(troubles, trouble)())
+        stage.aws.arm(getattr(troubles, trouble)(**how))
 
     return apply
 
@@ -46,6 +46,12 @@ def _image(image_id: str) -> Callable[[Ec2SpotStage], None]:
 def _once_reached(act: Callable[[Ec2SpotStage, str], None]) -> Callable[[Ec2SpotStage], None]:
     """Do it when the operator's first question is on its way to the machine that serves."""
     return lambda stage: stage.on_reach.append(act)
+
+
+def _first_zone_out(stage: Ec2SpotStage) -> None:
+    from rehearsal.cloud.aws import troubles
+
+    stage.aws.arm(troubles.no_capacity(stage.config().zones[0], foreseen=False))
 
 
 def _no_zone(stage: Ec2SpotStage) -> None:
@@ -150,11 +156,34 @@ FAULTS = (
     Fault(
         "spot-no-capacity",
         TARGET,
-        "no zone has spot capacity; RunInstances is refused",
+        "no zone has spot capacity; RunInstances is refused in each",
         _arm("no_capacity"),
         ExitCode.NO_CAPACITY,
+        "none of the 3 places",
     ),
-    Fault("zone-without-type", TARGET, "no zone offers the machine type", _no_zone, ExitCode.NO_CAPACITY),
+    Fault(
+        "spot-first-zone-out",
+        TARGET,
+        "the first zone has no spot capacity, and the placement score does not know it; the second serves",
+        _first_zone_out,
+        ExitCode.DONE,
+    ),
+    Fault(
+        "spot-out-everywhere",
+        TARGET,
+        "no zone has spot capacity, and the stack file allows the usual price: a machine at that price serves",
+        _arm("no_capacity", spot_only=True, foreseen=False),
+        ExitCode.DONE,
+        sets=("target.on_demand=fall_back", "target.zones=[us-east-1a, us-east-1b]"),
+    ),
+    Fault(
+        "zone-without-type",
+        TARGET,
+        "no zone offers the machine type",
+        _no_zone,
+        ExitCode.NO_CAPACITY,
+        "none of the 3 places",
+    ),
     Fault(
         "spot-quota",
         TARGET,

@@ -11,6 +11,7 @@ from verdict.exit_codes import ExitCode
 
 TARGET = ("gce_flex",)
 LATE_GRANT_S = 8.0
+FIRST, SECOND = "europe-west4-a", "us-east5-b"
 AFTER_SERVING_S = 0.5
 
 
@@ -74,9 +75,19 @@ FAULTS = (
     Fault(
         "stock-out",
         TARGET,
-        "no zone has the accelerator; the insert's operation fails",
+        "no zone has the accelerator; the insert's operation fails in each of two, which lie in two regions",
         _arm(troubles.stock_out),
         ExitCode.NO_CAPACITY,
+        "none of the 2 places",
+        sets=(f"target.zones=[{FIRST}, {SECOND}]",),
+    ),
+    Fault(
+        "first-zone-out",
+        TARGET,
+        "the first zone has none of the accelerator; the second, in another region, serves",
+        _arm(lambda: troubles.stock_out(zone=FIRST)),
+        ExitCode.DONE,
+        sets=(f"target.zones=[{FIRST}, {SECOND}]",),
     ),
     Fault(
         "stock-out-details",

@@ -220,7 +220,8 @@ ROWS: tuple[Cause, ...] = (
         "accelerator-busy",
         "another process still holds the accelerator ({detail})",
         "it was retried once; reset the machine",
-        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)",
+        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)"
+        r"|(?P<detail3>CUDA-capable device\(s\) is/are busy or unavailable)",
         SERVER,
     ),
     Cause(
@@ -337,7 +338,7 @@ def find(lines: Iterable[str], phase: str) -> tuple[Cause, str] | None:
         for line in reversed(text):
             found = re.search(row.pattern, line)
             if found:
-                facts = {name.rstrip("2"): value.strip() for name, value in found.groupdict().items() if value}
+                facts = {name.rstrip("23"): value.strip() for name, value in found.groupdict().items() if value}
                 return row, say(row.id, **facts)
     return None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from rehearsal.project import change, private_copy
 from rehearsal.providers.aws import aws_provider
 from tests.conftest import COMMIT
 from tests.infra.nets import Names, serving
-from tests.infra.workshop import ROOT, Ended, Workshop
+from tests.infra.workshop import LIMIT_S, ROOT, Ended, Workshop
 
 STACK = "g5g-spot"
 FOREIGN = ("PULUMI_", "FLEXSERVE_", "GOOGLE_", "CLOUDSDK_", "AWS_", "HF_")
@@ -31,6 +33,20 @@ class AwsShop(Workshop):
     def up(self, **environment: str) -> Ended:
         """`pulumi up` without the preview that asks."""
         return self.pulumi("up", "-s", STACK, "--yes", "--skip-preview", **environment)
+
+    def flexserve(self, *words: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+        """The product's own command with `--json`: its code, its document, what it said."""
+        ran = subprocess.run(
+            [sys.executable, "-m", "flexserve", words[0], "-s", STACK, "--json", *words[1:]],
+            cwd=self.project,
+            env={**self.environment, "PYTHONPATH": str(ROOT), **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        return ran.returncode, json.loads(ran.stdout or "{}"), ran.stderr
 
     def set(self, *settings: str) -> None:
         """Edit the stack file."""

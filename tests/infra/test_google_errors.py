@@ -58,7 +58,8 @@ def test_unknown_words_are_shown_as_they_are():
             "Quota 'X' exceeded. Limit: 0.0 in region us-central1",
         ),
         (
-            "creating urn:pulumi:s::p::gcp:compute/instance:Instance::vm: 1 error occurred:\n\t* Error waiting for instance to create: "
+            "creating urn:pulumi:s::p::gcp:compute/instance:Instance::vm: 1 error occurred:\n\t* Error waiting for instance to "
+            "create: "
             "The zone 'z' does not have enough resources available to fulfill the request.\n\n",
             "The zone 'z' does not have enough resources available to fulfill the request.",
         ),

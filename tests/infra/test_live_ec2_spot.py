@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from infra.clouds.aws.session import Session
+from infra.places import Place
 from infra.targets.ec2_spot import resolving
+from infra.targets.ec2_spot.chances import types
 from infra.targets.ec2_spot.live import Live, connect, resolve
+from infra.targets.protocol import CanTellChances
 from infra.targets.registry import live
 from rehearsal.cloud.aws import LocalAwsCloud, Pace, troubles
 from tests.contracts.live_target import LiveTargetContract, Scene
@@ -260,3 +263,31 @@ def test_a_machine_that_somebody_terminated_was_not_taken_back(scene):
     scene.call("ec2", "terminate_instances", InstanceIds=[scene.instance])
     scene.cloud.clock.advance(10)
     assert scene.live.ended(scene.ref) == "somebody terminated it"
+
+
+PLACES = tuple(
+    Place(f"{zone}{tail}", zone, size, way)
+    for size, way, tail in (("g5g.xlarge", "spot", ""), ("g5g.xlarge", "on_demand", "/on-demand"))
+    for zone in ("us-east-1a", "us-east-1b")
+)
+
+
+def test_the_placement_score_is_told_by_zone_and_for_spot_only(scene):
+    scene.cloud.arm(troubles.no_capacity("us-east-1a"))
+    scores = scene.live.chances(PLACES)
+    assert isinstance(scene.live, CanTellChances)
+    assert set(scores) == {"us-east-1a", "us-east-1b"} and scores["us-east-1b"] > scores["us-east-1a"]
+
+
+def test_ec2_is_asked_about_three_types_at_least(scene):
+    """With one or two the score is always low (EC2 API)."""
+    assert types(["g5g.xlarge"])[0] == "g5g.xlarge" and len(types(["g5g.xlarge"])) == 3
+    assert types(["g5g.metal", "g5g.xlarge", "g5g.8xlarge", "g5g.2xlarge"])[3] == "g5g.2xlarge"
+
+
+def test_a_score_is_asked_for_only_where_there_is_a_choice_and_the_stack_file_lets_it(scene):
+    scene.cloud.state.denied.add("ec2:GetSpotPlacementScores")
+    assert scene.live.chances(PLACES[:1]) == {} and scene.live.chances(PLACES[2:]) == {}
+    assert connect({"region": "us-east-1", "placement_scores": False}).chances(PLACES) == {}
+    with pytest.raises(NoAccess):
+        scene.live.chances(PLACES)

@@ -20,14 +20,20 @@ def shop(tmp_path_factory):
 
 
 def test_a_stock_out_leaves_the_kept_state_and_no_machine(shop):
-    shop.cloud.arm(troubles.no_capacity("us-east-1a"))
+    shop.cloud.arm(troubles.no_capacity("us-east-1a", foreseen=False))
     assert shop.up().failed_with("InsufficientInstanceCapacity")
     assert shop.machines() == [] and shop.kept().value("target.zones") == "us-east-1a"
 
 
-def test_the_second_try_in_another_zone_makes_one_machine(shop):
+def test_up_asks_zone_after_zone_and_makes_one_machine(shop):
     before = shop.kept()
-    assert shop.up(FLEXSERVE_PLACE="us-east-1b").succeeded()
+    code, document, said = shop.flexserve("up", "--yes", "--no-wait")
+    assert code == 0, said
+    assert document["zone"] == "us-east-1b"
+    ((place, why),) = [(t["place"], t["why"]) for t in document["tries"]]
+    assert place == "us-east-1a" and why == (
+        "InsufficientInstanceCapacity: There is no Spot capacity available that matches your request."
+    )
     (vm,) = shop.machines()
     outputs = shop.outputs()
     assert (outputs["zone"], outputs["id"], outputs["provisioning"]) == ("us-east-1b", before.id, "spot")

@@ -49,6 +49,7 @@ CAUSES = [
     ("compile", "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 40.1G of 31.25G hbm.", "out-of-memory"),
     ("load", "open(/dev/vfio/0): Device or resource busy: the TPU is in use", "accelerator-busy"),
     ("load", "The TPU is already in use by process with pid 4711", "accelerator-busy"),
+    ("load", "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable", "accelerator-busy"),
     ("serving", "triton OutOfResources: out of resource: shared memory, Required: 98304, Hardware limit: 65536", "shared-memory"),
     ("load", "OSError: [Errno 98] Address already in use", "port-in-use"),
     ("load", "safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata", "bad-checkpoint"),

@@ -68,7 +68,8 @@ class Trouble:
     """What goes wrong with the next calls that match, instead of what they would have done.
 
     `call` is a pattern on the id (`ec2.RunInstances`, `secretsmanager.*`), `where` narrows it by the call. `times` counts down;
-    None: for ever. `capacity`: it is a stock-out, which capacity ends; `zone` is the zone it is armed for (empty: all).
+    None: for ever. `capacity`: it is a stock-out, which capacity ends; `zone` is the zone it is armed for (empty: all);
+    `foreseen`: the placement score knows of it.
     """
 
     call: str
@@ -77,6 +78,7 @@ class Trouble:
     where: Callable[[Call], bool] = lambda _: True
     capacity: bool = False
     zone: str = ""
+    foreseen: bool = True
 
     def matches(self, call: Call) -> bool:
         """Whether it is still armed for this call."""

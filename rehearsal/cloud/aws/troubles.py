@@ -8,13 +8,19 @@ from rehearsal.cloud.aws.errors import AwsError
 RUN = "ec2.RunInstances"
 
 
-def no_capacity(zone: str = "", instance_type: str = "", *, times: int | None = None) -> Trouble:
-    """The zone (every zone, without one) has none of the type (of any type). RunInstances says it, by the zone it was asked for."""
+def no_capacity(
+    zone: str = "", instance_type: str = "", *, times: int | None = None, foreseen: bool = True, spot_only: bool = False
+) -> Trouble:
+    """The zone (every zone, without one) has none of the type (of any type). RunInstances says it, by the zone it was asked for.
+
+    `foreseen`: the placement score knows. `spot_only`: at the usual price there is some.
+    """
 
     def wanted(call: Call) -> bool:
-        return instance_type in ("", call.params.get("InstanceType"))
+        spot = bool(call.params.get("InstanceMarketOptions"))
+        return instance_type in ("", call.params.get("InstanceType")) and (spot or not spot_only)
 
-    return Trouble(RUN, _said_by_run_instances, times, wanted, capacity=True, zone=zone)
+    return Trouble(RUN, _said_by_run_instances, times, wanted, capacity=True, zone=zone, foreseen=foreseen)
 
 
 def _said_by_run_instances(call: Call) -> AwsError:

@@ -6,6 +6,7 @@ import argparse
 import datetime as dt
 import json
 import os
+import shutil
 import socket
 import sys
 import time
@@ -17,10 +18,12 @@ from typing import Any
 from rehearsal.machine.vllm import card, download
 
 CUDA = os.environ.get("STAND_IN_DEVICE") == "cuda"
+CARD = shutil.which("nvidia-smi") is not None  # a machine with a card, where no container says so
 CRASHES = {
     False: "RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy: the TPU is in use",
     True: "ValueError: Unsupported GPU type or quantization: no kernel of this build can run the checkpoint's layers",
 }
+BUSY = "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
 OUT_OF_MEMORY = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.32 GiB. GPU 0 has a total capacity of 14.56 GiB of which "
     "812.81 MiB is free. Including non-PyTorch memory, this process has 13.76 GiB memory in use."
@@ -65,7 +68,7 @@ def load(args: argparse.Namespace) -> None:
     began = time.monotonic()
     runner = "gpu_model_runner.py:3021" if CUDA else "tpu_runner.py:980"
     if fault() == "crash-loop":
-        fail(CRASHES[CUDA])
+        fail(BUSY if CARD and not CUDA else CRASHES[CUDA])
     if CUDA:
         download.fetch(args.model, args.revision, log)
     size = _check_model(args.model)

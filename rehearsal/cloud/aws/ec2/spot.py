@@ -137,7 +137,7 @@ def scores(state: State, call: Call) -> Result:
     if state.region not in regions:
         return {"SpotPlacementScores": []}
     zones = sorted({z for name in types for z in catalogue.zones_of(state, name)})
-    empty = {t.zone for t in state.troubles if t.capacity and t.times != 0}
+    empty = {t.zone for t in state.troubles if t.capacity and t.foreseen and t.times != 0}
     if not call.params.get("SingleAvailabilityZone"):
         return {"SpotPlacementScores": [{"Region": state.region, "Score": 9 if zones and "" not in empty else 1}]}
     names = {z.name: z.zone_id for z in state.ec2.describe_availability_zones()}
