@@ -48,7 +48,7 @@ class ContainerHost(Protocol):
         """Standard output and error so far, over all its lives; also after `stop`."""
 
     def restarts(self) -> int:
-        """How often it was started again after it exited."""
+        """How often its server was started again: the container, or the server in it by a supervisor of its own."""
 
     def connect(self, port: int = 8080, timeout: float = 5.0) -> int:
         """A connected TCP socket's file descriptor. Raises ConnectionRefusedError."""

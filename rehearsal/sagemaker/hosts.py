@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import threading
 import time
@@ -39,6 +40,7 @@ code=$?
 rm -rf {config}
 exit $code
 """
+SERVER_ENDED = re.compile(r" exited: app \(.*; not expected\)$", re.MULTILINE)
 READY = f"""\
 until docker version >/dev/null 2>&1; do sleep 0.1; done
 docker network create --subnet {SUBNET}.0.0/16 {NETWORK}
@@ -249,7 +251,7 @@ esac
             return self._kept_log
 
     def restarts(self) -> int:
-        """How often it was started again after it exited."""
+        """How often the server was started again: by dockerd the container, or in it by AWS's supervisor."""
         with self._lock:
             if self._started and not self._over:
                 self._look()
@@ -262,7 +264,7 @@ esac
             lines = self._docker.machine.file(f"{folder}/{self._id}-json.log").read_text(errors="replace").splitlines(keepends=True)
             self._kept_log = "".join(json.loads(line)["log"] for line in lines if line.endswith("\n"))
             document = json.loads(self._docker.machine.file(f"{folder}/config.v2.json").read_text())
-            self._kept_restarts = int(document["RestartCount"])
+            self._kept_restarts = int(document["RestartCount"]) + len(SERVER_ENDED.findall(self._kept_log))
 
     def connect(self, port: int = 8080, timeout: float = 5.0) -> int:
         """A connected TCP socket's file descriptor. Raises ConnectionRefusedError."""

@@ -166,7 +166,7 @@ def test_unpatched_on_a_t4_it_dies_again_and_again(stand: Stand, built: tuple[Bo
     container = stand.run("i-unpatched", spec.image_reference, as_it_is, Side())
     container.start()
     try:
-        until(lambda: container.restarts() >= 1)
+        until(lambda: container.restarts() >= 2)
         assert "out of resource: shared memory, Required: 98304, Hardware limit: 65536" in container.logs()
     finally:
         container.stop()
