@@ -86,7 +86,12 @@ def read_error(text: str) -> FlexserveError:
         return NoAccess("Pulumi's state needs its passphrase", why=why, way_out=PASSPHRASE_RULE)
     if _NO_LOGIN.search(text):
         return NoAccess("Pulumi is not logged in to a backend", why=why, way_out=BACKEND_RULE)
-    return FlexserveError("Pulumi could not read the stack's state", why=why, way_out="run the same with pulumi stack -s STACK")
+    way_out = "run the same with pulumi stack -s STACK"
+    if half_written(text):  # for longer than a write takes: a full disk, a power cut
+        way_out = (
+            "put the one before in its place: a file backend keeps it in .pulumi/stacks/flexserve/STACK.json.bak"
+        )
+    return FlexserveError("Pulumi could not read the stack's state", why=why, way_out=way_out)
 
 
 BACKEND_RULE = (

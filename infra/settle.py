@@ -61,7 +61,8 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     ends_at = state.started + plan.deployment.common.window
     plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id, attempt=state.attempt, ends_at=ends_at))
     plan = replace(plan, boot=registry.module(deployment.target.kind, "resources").boot_spec(plan))  # names hold the id
-    return Settled(plan, state, verdict.words, verdict.replaces)
+    passed = tuple(f"rule {rule} is passed, on your word" for rule in plan.allowed)
+    return Settled(plan, state, (*passed, *verdict.words), verdict.replaces)
 
 
 def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:

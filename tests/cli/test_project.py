@@ -52,6 +52,11 @@ def test_what_pulumis_refusal_to_read_means(text, kind, words):
     assert type(error) is kind and words in error.way_out
 
 
+def test_a_state_that_stays_half_written_has_one_before_it():
+    error = read_error("error: failed to load checkpoint: place 1: unexpected end of JSON input")
+    assert ".json.bak" in error.way_out and error.exit_code == 1
+
+
 def fake_pulumi(folder: Path, script: str) -> None:
     path = folder / "pulumi"
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")

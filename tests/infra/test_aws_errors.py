@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from infra.clouds.aws import errors
+from infra.clouds.aws.session import Session
+from verdict.errors import BadConfig
 
 CASES = tomllib.loads((Path(__file__).parent / "aws_errors.toml").read_text(encoding="utf-8"))["case"]
 
@@ -82,3 +84,12 @@ def test_exit_codes(code, kind, exit_code):
 def test_unknown_words_are_shown_as_they_are():
     assert errors.explain("the moon is full") is None
     assert "the moon is full" in errors.from_words("the moon is full", "Luna").why
+
+
+@pytest.mark.parametrize("value", ["garbage", "http://[::1", "://"])
+def test_an_endpoint_that_is_no_address_is_bad_config(monkeypatch, value):
+    for name, text in (("AWS_ENDPOINT_URL", value), ("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "y")):
+        monkeypatch.setenv(name, text)
+    with pytest.raises(BadConfig) as error:
+        Session("us-east-1", sleep=lambda s: None).call("ec2", "describe_instances")
+    assert "AWS_ENDPOINT_URL" in error.value.way_out

@@ -163,6 +163,7 @@ def test_a_refusal_comes_before_anybody_is_asked(tpu_v6e):
         settle(tpu_v6e("window=5m"), Catalog.load(), None, at(), answers(TODAY, asked))
     allowed = settle(tpu_v6e("window=5m"), Catalog.load(), None, at(allow=("window-bounds",)), answers(TODAY, asked))
     assert allowed.plan.allowed == ("window-bounds",) and asked == ["image", "model", "target.host_image"]
+    assert allowed.words == ("rule window-bounds is passed, on your word",)  # plain pulumi shows it too
 
 
 def test_what_cannot_be_resolved_at_create_stops_the_create(tpu_v6e):

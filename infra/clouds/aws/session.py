@@ -105,7 +105,11 @@ class Session:
 
             retries = {"mode": "standard", "max_attempts": TRIES}
             config = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, retries=retries, region_name=self.region)
-            self._clients[service] = boto3.session.Session(region_name=self.region).client(service, config=config)
+            try:
+                self._clients[service] = boto3.session.Session(region_name=self.region).client(service, config=config)
+            except ValueError as error:  # botocore's own word for an address that is none
+                way_out = "check AWS_ENDPOINT_URL and the other settings of AWS"
+                raise BadConfig(f"AWS cannot be asked ({service})", why=str(error), way_out=way_out) from error
         return self._clients[service]
 
     def _note(self, answer: dict[str, Any]) -> None:
