@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
 from catalog.loader import Catalog
+from catalog.rows import Image
 from rehearsal.backstage import NOTHING_LEAVES, OperatorsHub, by_phase, host_words
 from rehearsal.cloud.google.cloud import OPERATOR_TOKEN, LocalGoogleCloud
 from rehearsal.contracts import Fault, LocalCloud
@@ -52,7 +53,7 @@ class GceFlexStage:
             self.room = stack.enter_context(MachineRoom(self.folder / "machines", self.behaviour))
             self.google = stack.enter_context(LocalGoogleCloud(self.room, project=PROJECT, price=catalog_price(Catalog.load())))
             self.cloud = self.google
-            for image in Catalog.load().images:
+            for image in images(Catalog.load()):
                 self.room.images.push(image.repository, image.tag)
             port = stack.enter_context(google_provider(self.google.clock.sleep))
             reach = Reach(self.google, OPERATOR, OPERATOR_TOKEN)
@@ -128,3 +129,9 @@ class GceFlexStage:
 def stage(folder: Path) -> GceFlexStage:
     """The stage, not yet started."""
     return GceFlexStage(folder)
+
+
+def images(catalog: Catalog) -> Iterator[Image]:
+    """The container images that a machine of this cloud may be told to run."""
+    ours = {machine.accelerator for machine in catalog.machine_types.values() if machine.cloud == "gce"}
+    yield from (image for image in catalog.images if ours.intersection(image.accelerators))

@@ -95,3 +95,11 @@ def test_an_interrupted_rehearsal_says_what_is_left(monkeypatch, left, code):
     with pytest.raises(FlexserveError) as error:
         run.rehearse(Path(), "tpu-v6e", sets=(), faults=(), say=print)
     assert error.value.exit_code == code and ("process 7" in error.value.why if left else "/kept" in error.value.why)
+
+
+def test_the_stage_has_each_image_that_a_machine_of_its_cloud_may_run_and_no_others():
+    from catalog.loader import Catalog
+    from rehearsal.targets.gce_flex import images
+
+    names = {f"{image.repository}:{image.tag}" for image in images(Catalog.load())}
+    assert "vllm/vllm-tpu:v0.27.0" in names and not any("{" in name or "sagemaker" in name for name in names)
