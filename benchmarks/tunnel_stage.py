@@ -69,10 +69,10 @@ def send_pattern(client: socket.socket, size: int) -> None:
 
 
 def _digest_of(lines, size: int) -> bytes:
-    digest = hashlib.sha256()
-    while size and (data := lines.read1(min(size, 1 << 20))):
-        digest.update(data)
-        size -= len(data)
+    digest, room = hashlib.sha256(), memoryview(bytearray(256 * 1024))
+    while size and (count := lines.readinto1(room[: min(size, len(room))])):
+        digest.update(room[:count])
+        size -= count
     return digest.hexdigest().encode()
 
 

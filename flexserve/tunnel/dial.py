@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from flexserve.tunnel.loops import new_loop
 from flexserve.tunnel.options import Options, Tunnel
 from infra.access import Access
 from verdict.errors import FlexserveError
@@ -74,6 +73,8 @@ def tunnel(
     `on_event` is called in that thread. When the tunnel ends for good inside the block, its connections fail; the block
     is not interrupted, and `tunnel.over.result()` is the error.
     """
+    from flexserve.tunnel.loops import new_loop  # 10 ms that a caller with a loop of its own does not need
+
     loop = new_loop()
     thread = threading.Thread(target=loop.run_forever, name="flexserve-tunnel", daemon=True)
     thread.start()

@@ -9,16 +9,17 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+try:
+    import uvloop
+except ImportError:  # no build of it for PyPy and Windows
+    uvloop = None  # type: ignore[assignment]
+
 _T = TypeVar("_T")
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop; asyncio's own where uvloop has no build (PyPy, Windows)."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+    """A loop; asyncio's own where there is no other."""
+    return asyncio.new_event_loop() if uvloop is None else uvloop.new_event_loop()
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:

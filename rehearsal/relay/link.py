@@ -46,6 +46,8 @@ class Link(WSListener):
                 self.session.client_closed()
         elif frame.msg_type == WSMsgType.BINARY and self.session is not None:
             self.session.from_client(self, frame.get_payload_as_memoryview())
+        if frame.last_in_buffer and self.session is not None:
+            self.session.read_over()
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:  # noqa: ARG002
         """picows: the socket is closed."""

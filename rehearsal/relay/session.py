@@ -43,6 +43,7 @@ class Session(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._backend: asyncio.Transport | None = None
         self._link: Link | None = None
+        self._gathered: list[bytes] = []  # from the client in this read
         self._queue: deque[memoryview] = deque()
         self._queued = 0
         self._unacked: deque[memoryview] = deque()
@@ -173,15 +174,24 @@ class Session(asyncio.BufferedProtocol):
             payload = bytes(message[6 : 6 + length])
             if self._log is not None:
                 self._log.append((time.monotonic(), b"<" + payload[:24]))
-            if self._up is None:
+            if self._up is not None:
+                self._up.put(lambda: self._to_machine(payload))
+            elif self._cuts:
                 self._to_machine(payload)
             else:
-                self._up.put(lambda: self._to_machine(payload))
+                self._gathered.append(payload)
         else:
             link.close(4008, "invalid tag")
 
+    def read_over(self) -> None:
+        """What one read of the client's socket brought goes to the machine at once."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._to_machine(b"".join(gathered))
+
     def client_closed(self) -> None:
         """The client ended the session."""
+        self.read_over()
         if self._up is None:
             self._over()
         else:
@@ -192,6 +202,7 @@ class Session(asyncio.BufferedProtocol):
         if link is not self._link:
             return
         self._link = None
+        self._gathered.clear()  # not counted as received: the client sends it again
         if self._backend is not None:
             self._backend.resume_reading() if not self._reading else None
             self._reading = True

@@ -33,6 +33,15 @@ def body(message: bytes) -> bytes:
     return message[6:]
 
 
+@pytest.mark.parametrize("size", [1, 16_370, 16_371, 16_384, 49_110, 50_000])
+def test_a_whole_message_and_the_websockets_head_fit_one_tls_record(size) -> None:
+    chunk = bytes(i % 251 for i in range(size))
+    messages = list(frames.cut(memoryview(chunk)))
+    assert b"".join(body(message) for message in messages) == chunk
+    assert {len(message) + 8 for message in messages[:-1]} <= {16_384}
+    assert len(messages[-1]) + 8 <= 16_384
+
+
 step = st.one_of(
     st.tuples(st.just("offer"), st.integers(0, 70_000)),
     st.tuples(st.just("send"), st.integers(0, 9)),

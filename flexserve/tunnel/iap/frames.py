@@ -7,10 +7,12 @@ Source: the public clients of the relay (Google's IAP Desktop, `gcloud compute s
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-MAX_DATA = 16_384  # bytes of payload in a DATA message that we send; larger ones are accepted
+MAX_DATA = 16_384  # bytes of payload that the protocol allows in a DATA message; larger ones are accepted
+SENT_DATA = MAX_DATA - 14  # that we send: with its own six bytes and the WebSocket's eight it is one TLS record, not two
 MAX_MESSAGE = 1 << 20  # bytes; a longer message is refused
 MAX_SID = 4_096  # bytes
 
@@ -33,6 +35,9 @@ class Tag(IntEnum):
     ACK = 7
 
 
+_FULL_HEADER = _DATA_HEADER.pack(Tag.DATA, SENT_DATA)
+
+
 class BadFrame(ValueError):
     """The other side broke the protocol; the connection cannot be trusted any more."""
 
@@ -49,6 +54,15 @@ class Message:
 def data(payload: bytes | memoryview) -> bytes:
     """A DATA message; at most `MAX_DATA` bytes of payload."""
     return b"".join((_DATA_HEADER.pack(Tag.DATA, len(payload)), payload))
+
+
+def cut(chunk: memoryview) -> Iterator[bytes]:
+    """`chunk` as DATA messages of at most `SENT_DATA` bytes; copied."""
+    whole = len(chunk) - len(chunk) % SENT_DATA
+    for start in range(0, whole, SENT_DATA):
+        yield b"".join((_FULL_HEADER, chunk[start : start + SENT_DATA]))
+    if whole < len(chunk):
+        yield data(chunk[whole:])
 
 
 def ack(received: int) -> bytes:

@@ -63,21 +63,15 @@ class Session:
         return self.received - self._told >= ACK_EVERY
 
     def offer(self, chunk: bytes | memoryview) -> None:
-        """Queue what the local side sent, copied; cut into messages of at most `MAX_DATA` bytes."""
+        """Queue what the local side sent, copied and cut into messages."""
         size = len(chunk)
         self.offered += size
         self.unsent_bytes += size
-        if size <= frames.MAX_DATA:
-            if size:
-                self._unsent.append(frames.data(chunk))
-            return
-        view = memoryview(chunk)
-        for start in range(0, size, frames.MAX_DATA):
-            self._unsent.append(frames.data(view[start : start + frames.MAX_DATA]))
+        self._unsent.extend(frames.cut(memoryview(chunk)))
 
     def next_message(self) -> bytes | None:
         """The next DATA message to send, kept until it is acknowledged. None when there is none or no link is ready."""
-        if not self._unsent or self.state is not State.READY:
+        if not self._unsent or self.state is not _READY:
             return None
         message = self._unsent.popleft()
         self._sent.append(message)
