@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from flexserve.lifecycle.build import parts
-from flexserve.lifecycle.look import look
-from flexserve.lifecycle.state import GONE, describe, time_of
 from flexserve.output import Output
 from flexserve.project import find
-from infra.access import from_output
-from infra.targets.protocol import State
 from verdict.errors import FlexserveError, Gone
 
 
@@ -22,9 +18,18 @@ def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: b
 
     The state says how the server is reached; the cloud is asked only when it is not: a third of the time to listening.
     """
-    threading.Thread(target=_load, name="imports", daemon=True).start()  # while Pulumi reads its state
-    surroundings = parts(find(), stack, output.say)
-    ref = surroundings.read()
+    project = find()
+    with ThreadPoolExecutor(1) as reader:
+        outputs = reader.submit(project.outputs, stack)  # Pulumi needs as long for it as the imports below
+        threading.Thread(target=_load, name="imports", daemon=True).start()
+        from flexserve.lifecycle.build import parts, reference_in
+        from flexserve.lifecycle.look import look
+        from flexserve.lifecycle.state import GONE, describe, time_of
+        from infra.access import from_output
+        from infra.targets.protocol import State
+
+        surroundings = parts(project, stack, output.say)  # refuses the name of a stack that nobody knows
+        ref = reference_in(project, stack, outputs.result())
     if ref is None:
         raise FlexserveError(f"{stack} is not up", way_out=f"flexserve up -s {stack}")
     access = ref.outputs.get("access")

@@ -62,11 +62,15 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
 
 
 def reference(project: Project, stack: str) -> DeploymentRef | None:
-    """What the state knows of the stack's deployment; None when there is no stack, or nothing with an id in it.
+    """What the state knows of the stack's deployment; None when there is no stack, or nothing with an id in it."""
+    return reference_in(project, stack, project.outputs(stack))
 
-    After a failed create there are no outputs, only what the program keeps from the start; it is read from there.
+
+def reference_in(project: Project, stack: str, outputs: dict[str, object] | None) -> DeploymentRef | None:
+    """The same from the stack's outputs.
+
+    After a failed create there are none, only what the program keeps from the start; it is read from there.
     """
-    outputs = project.outputs(stack)
     if outputs is None:
         return None
     if not outputs.get("id"):
