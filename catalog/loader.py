@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import TypeVar
+from pathlib import Path
+from typing import TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
-from catalog import rows
+from catalog import kept, rows
 from verdict.errors import BadConfig
 
 R = TypeVar("R", bound=rows.Row)
+HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Tables(Struct, frozen=True):
+    """The files as they are: one field a file, which holds one table of that name or its singular."""
+
+    accelerators: tuple[rows.Accelerator, ...]
+    machine_types: tuple[rows.MachineType, ...]
+    disk_types: tuple[rows.DiskType, ...]
+    provisioning: tuple[rows.Provisioning, ...]
+    zones: tuple[rows.Zone, ...]
+    prices: tuple[rows.Price, ...]
+    models: tuple[rows.Model, ...]
+    images: tuple[rows.Image, ...]
+    host_images: tuple[rows.HostImage, ...]
+
+
+class Catalog(Struct, frozen=True):
     """All facts, by name. Look-ups that may fail return None: the caller knows the rule's name."""
 
     accelerators: Mapping[str, rows.Accelerator]
@@ -35,16 +48,17 @@ class Catalog:
     @cache
     def load() -> Catalog:
         """The shipped catalog. Raises `BadConfig` that names the file and row when a row does not fit its shape."""
+        tables = load_tables()
         return Catalog(
-            accelerators={r.name: r for r in read("accelerators", "accelerator", rows.Accelerator)},
-            machine_types={r.name: r for r in read("machine_types", "machine_type", rows.MachineType)},
-            disk_types={r.name: r for r in read("disk_types", "disk_type", rows.DiskType)},
-            provisionings={r.name: r for r in read("provisioning", "provisioning", rows.Provisioning)},
-            zones=read("zones", "zone", rows.Zone),
-            prices=read("prices", "price", rows.Price),
-            models={r.name: r for r in read("models", "model", rows.Model)},
-            images=read("images", "image", rows.Image),
-            host_images=read("host_images", "host_image", rows.HostImage),
+            accelerators={r.name: r for r in tables.accelerators},
+            machine_types={r.name: r for r in tables.machine_types},
+            disk_types={r.name: r for r in tables.disk_types},
+            provisionings={r.name: r for r in tables.provisioning},
+            zones=tables.zones,
+            prices=tables.prices,
+            models={r.name: r for r in tables.models},
+            images=tables.images,
+            host_images=tables.host_images,
         )
 
     def price(self, item: str, *, region: str = "", provisioning: str = "") -> rows.Price | None:
@@ -68,9 +82,26 @@ def _same(row: str, repository: str) -> bool:
     return repository == f"{head}{middle}{tail}" and middle.replace("-", "").isalnum()
 
 
+def load_tables() -> Tables:
+    """Every file of the catalog, from its kept form where that is of the same contents."""
+    files = {file: (HERE / f"{file}.toml").read_bytes() for file in Tables.__struct_fields__}
+    place = kept.folder() / kept.name(files)
+    if (content := kept.read(place)) is not None:
+        try:
+            return msgspec.msgpack.decode(content, type=Tables)
+        except msgspec.MsgspecError:
+            pass  # made by a version whose rows have another shape
+    shapes = {file: get_args(hint)[0] for file, hint in get_type_hints(Tables).items()}
+    tables = Tables(**{file: read(file, file.removesuffix("s"), shapes[file], files[file].decode()) for file in files})
+    kept.write(place, msgspec.msgpack.encode(tables))
+    return tables
+
+
 def read(file: str, table: str, shape: type[R], text: str | None = None) -> tuple[R, ...]:
     """The rows of one file, each checked against `shape`. `text` replaces the file's (for tests and added catalogs)."""
-    content = text if text is not None else files("catalog").joinpath(f"{file}.toml").read_text(encoding="utf-8")
+    import tomllib
+
+    content = text if text is not None else (HERE / f"{file}.toml").read_text(encoding="utf-8")
     try:
         return msgspec.convert(tomllib.loads(content).get(table, []), tuple[shape, ...])  # type: ignore[valid-type]
     except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:

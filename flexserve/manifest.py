@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from catalog.rows import Row
     from infra.plan import Plan
+    from startup.spec import BootSpec
 
 _DECIDING = ("flexserve", "pulumi", "pulumi-gcp", "pulumi-aws")
 
@@ -35,7 +35,7 @@ def manifest(plan: Plan, root: Path) -> dict[str, object]:
         "model": _row(plan.model),
         "image": _row(plan.image) if plan.image else None,
         "argv": plan.as_dict()["argv"],
-        "boot": asdict(plan.boot),
+        "boot": _row(plan.boot),
         "script_sha256": rendered.sha256,
         "stub_sha256": hashlib.sha256(rendered.stub).hexdigest(),
         "versions": {name: _version(name) for name in _DECIDING},
@@ -43,7 +43,7 @@ def manifest(plan: Plan, root: Path) -> dict[str, object]:
     }
 
 
-def _row(row: Row) -> dict[str, object]:
+def _row(row: Row | BootSpec) -> dict[str, object]:
     import msgspec
 
     facts: dict[str, object] = msgspec.to_builtins(row)

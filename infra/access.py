@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from verdict.errors import BadConfig
 
 SERVER_PORT = 8000
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """A program of others on the operator's machine that a way in needs: looked for on PATH."""
 
     name: str
@@ -29,8 +30,7 @@ SESSION_MANAGER_PLUGIN = Program(
 )
 
 
-@dataclass(frozen=True)
-class Iap:
+class Iap(Struct, frozen=True):
     """A Compute Engine machine behind Identity-Aware Proxy's TCP relay."""
 
     kind: ClassVar[str] = "iap"
@@ -41,8 +41,7 @@ class Iap:
     interface: str = "nic0"
 
 
-@dataclass(frozen=True)
-class Ssm:
+class Ssm(Struct, frozen=True):
     """An EC2 machine behind a Session Manager port-forwarding session."""
 
     kind: ClassVar[str] = "ssm"
@@ -51,8 +50,7 @@ class Ssm:
     port: int = SERVER_PORT
 
 
-@dataclass(frozen=True)
-class SageMaker:
+class SageMaker(Struct, frozen=True):
     """A SageMaker endpoint; every request is signed with the operator's credentials."""
 
     kind: ClassVar[str] = "sagemaker"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
 
 from infra.checker import Wrong, check
 from infra.settings import Access, Egress, Image, Model, Secret, Serving, Window
@@ -38,8 +39,7 @@ class Common(Settings):
     allow: tuple[str, ...] = Field((), description="Rules to go past, on your word; shown in the plan and the manifest.")
 
 
-@dataclass(frozen=True)
-class Deployment:
+class Deployment(Struct, frozen=True):
     """One stack: what to serve, how, where, for how long and for whom."""
 
     stack: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from catalog.rows import Accelerator, KvLayers, MachineType, Model
 
@@ -11,8 +12,7 @@ GIB = 1 << 30
 DISK_SPARE = 0.30  # for the host's own system, logs and docker's unpacking
 
 
-@dataclass(frozen=True)
-class KvFit:
+class KvFit(Struct, frozen=True):
     """The KV cache as planned; None where the model's size is unknown.
 
     `bytes_per_token` is the average over a request of full length; `longest`: the longest request that fits, up to the model's own.

@@ -7,9 +7,10 @@ surprise: a difference is followed in place, ignored with a word, or refused, un
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from verdict.errors import FlexserveError, Refused
 
@@ -32,16 +33,14 @@ class OnChange(StrEnum):
     REFUSE = "refuse"  # stops before anything is changed
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What the stack file asked for at create, and what it became (a tag's digest, the zone that had capacity)."""
 
     asked: str
     value: str
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the stack file asks for now. `value` is None where it has to be resolved first.
 
     `fits`: values that satisfy it besides `value`, for a list to choose from.
@@ -59,8 +58,7 @@ class Wanted:
         return choice.asked == self.asked or choice.value == self.value
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """The kept state of a deployment. `started`: epoch seconds (UTC) at which its present machine was asked for.
 
     `attempt`: how often the operator had the boot run again on that machine.
@@ -85,8 +83,7 @@ class Kept:
         }
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What holds for each key: a choice, or None where it has to be resolved anew. `replaces`: keys that cost the machine."""
 
     choices: Mapping[str, Choice | None]

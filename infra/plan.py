@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
@@ -23,8 +25,7 @@ OURS = frozenset({"model", "revision", "host", "port", "tensor_parallel_size"})
 """vLLM options that follow from the rest of the stack file."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """All that decides the environment. `boot` is unresolved (no digest, no revision) until the first `up`."""
 
     deployment: Deployment
@@ -74,7 +75,7 @@ class Plan:
                 "per_hour": self.cost.per_hour,
                 "window": self.cost.window,
                 "unknown": list(self.cost.unknown),
-                "parts": [vars(part) for part in self.cost.parts],
+                "parts": [asdict(part) for part in self.cost.parts],
                 "most": {"per_hour": self.most.per_hour, "window": self.most.window} if self.most else None,
             },
             "machines": dict(zip(("min", "max"), d.target.machines, strict=True)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from catalog.loader import Catalog
 from catalog.rows import MachineType, Model, Price
@@ -11,8 +12,7 @@ from catalog.rows import MachineType, Model, Price
 NAT_PARTS = {"address": "address", "vm": "machine", "gateway": "gateway"}
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One thing that bills: dollars an hour, or once a boot; None is unknown."""
 
     name: str
@@ -22,8 +22,7 @@ class Part:
     evidence: str
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """The parts and their sums over the parts whose price is known."""
 
     parts: tuple[Part, ...]

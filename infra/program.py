@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from infra.deployment import Deployment
 from infra.halfread import half_written, settled
@@ -26,8 +27,7 @@ EXPLAINED = 32  # the language host's own code for "the program has said why": i
 READ_STATE = "pulumi:pulumi:readStackResourceOutputs"
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """What the state holds before this run. `live`: it records a machine, which may be gone by now (see `alive`)."""
 
     kept: Kept | None

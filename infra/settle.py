@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from catalog.loader import Catalog
 from infra.deployment import Deployment
@@ -17,8 +19,7 @@ Resolve = Callable[[str, Deployment], str]
 """Key and deployment -> what the key's name means today; called only for keys that nothing pins and nothing keeps."""
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """A plan in which nothing is open, the state to keep, and what the operator should hear.
 
     `replaces`: the keys for which a live machine is given up, with the operator's consent.
@@ -30,8 +31,7 @@ class Settled:
     replaces: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """What a run brings besides the stack file. `place`: the one to ask now, when several are listed. `allow`: rules to pass.
 
     `rerun`: the boot is to run again on the live machine, whose script gets another attempt number.

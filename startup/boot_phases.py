@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class PhaseRow:
+class PhaseRow(Struct, frozen=True):
     """One phase. A need that a boot does not have (token, when there is no secret) is left out."""
 
     name: str

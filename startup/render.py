@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from startup import boot_phases, container, unit
 from startup.onboard import places
@@ -29,8 +30,7 @@ ONBOARD: tuple[str, ...] = (
 """The modules of `startup/onboard/` that every script carries; a template names those that it needs besides."""
 
 
-@dataclass(frozen=True)
-class Rendered:
+class Rendered(Struct, frozen=True):
     """`sha256` is the script's, as the machine reports it while it runs. `files` is what an image is built from, by name."""
 
     stub: bytes
@@ -76,8 +76,7 @@ def _values(spec: BootSpec) -> Mapping[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """The Python part of a script: path on the machine -> text, and a hash over all of it."""
 
     files: Mapping[str, str]

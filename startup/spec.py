@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 SERVER_PORT = 8000
 CONTAINER = "flexserve-vllm"
@@ -26,8 +27,7 @@ PHASE_LIMITS: Mapping[str, int] = {
 MAKING_LIMIT = 7200  # seconds of phase `build` where the machine may make it
 
 
-@dataclass(frozen=True)
-class SecretRef:
+class SecretRef(Struct, frozen=True):
     """Where the Hub token is kept; never what it is.
 
     `store`: `google-secret-manager`, with `project`; or `aws-secrets-manager`, whose `project` is a region.
@@ -38,8 +38,7 @@ class SecretRef:
     name: str
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """What the machine makes where the bucket holds no build, on the torch that its image has; an empty one is not compared."""
 
     vllm: str
@@ -55,8 +54,7 @@ class Recipe:
         return (self.vllm, self.commit, self.torch, self.cuda, self.python, str(self.free_gb))
 
 
-@dataclass(frozen=True)
-class Ec2Boot:
+class Ec2Boot(Struct, frozen=True):
     """What a boot on EC2 needs besides: where its script and the kept builds are, the card it expects, and when it must end."""
 
     region: str
@@ -76,8 +74,7 @@ class Ec2Boot:
         return self.recipe is not None
 
 
-@dataclass(frozen=True)
-class SageMakerBoot:
+class SageMakerBoot(Struct, frozen=True):
     """What an endpoint's container needs besides: where it runs, the card it expects, and how its image comes about.
 
     The spec's `image` is AWS's own, and its `environment` is the container's (`SM_VLLM_*`).
@@ -96,8 +93,7 @@ class SageMakerBoot:
         return bool(self.repository)
 
 
-@dataclass(frozen=True)
-class BootSpec:
+class BootSpec(Struct, frozen=True):
     """One boot. `image_digest` and `model_revision` are None while they are unresolved: such a script is shown, never run."""
 
     template: str  # templates/TEMPLATE.sh.j2

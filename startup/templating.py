@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import templates
@@ -14,6 +14,7 @@ from startup.quote import q, quoted_only, shell
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+ROOT = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^from ((?:startup|verdict)[\w.]*) import (\([\w,\s]+\)|[\w, ]+)$", re.MULTILINE)
 
 
@@ -44,8 +45,7 @@ def environment() -> Environment:
 
 def source(name: str) -> str:
     """The text of one module, by its path without `.py` (`startup/turing/patch`)."""
-    package, _, rest = name.partition("/")
-    return (files(package) / f"{rest}.py").read_text(encoding="utf-8")
+    return (ROOT / f"{name}.py").read_text(encoding="utf-8")
 
 
 def with_imports(modules: Iterable[str]) -> dict[str, str]:
@@ -75,5 +75,4 @@ def _imported(text: str) -> list[str]:
 
 @cache
 def _is_package(module: str) -> bool:
-    package, *rest = module.split(".")
-    return files(package).joinpath(*rest).is_dir()
+    return ROOT.joinpath(*module.split(".")).is_dir()

@@ -6,21 +6,21 @@ Source of the SageMaker spelling: AWS Deep Learning Containers, scripts/docker/v
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
+import catalog
 from verdict.errors import BadConfig
 
 OPTIONS_FILE = "vllm-0.32-options.json"
 
 
-@dataclass(frozen=True)
-class VllmArgs:
+class VllmArgs(Struct, frozen=True):
     """What `vllm serve` is started with. None and False leave an option out; `extra` holds options by name without dashes."""
 
     model: str
@@ -45,7 +45,7 @@ class VllmArgs:
 
     def options(self) -> dict[str, Any]:
         """Option name with dashes -> value, in the order of the fields, without what is left out."""
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("model", "extra")}
+        named = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("model", "extra")}
         merged = {**named, **{k.replace("-", "_"): v for k, v in self.extra.items()}}
         return {k.replace("_", "-"): v for k, v in merged.items() if v is not None and v is not False}
 
@@ -82,10 +82,10 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         option = known.get(f"--{name}")
         if option is None:
-            close = difflib.get_close_matches(f"--{name}", list(known), n=1)
+            close = _close(f"--{name}", known)
             raise BadConfig(
                 f"vLLM {vllm_version()} has no option --{name}",
-                way_out=f"did you mean {close[0]}?" if close else "see vllm serve --help",
+                way_out=f"did you mean {close}?" if close else "see vllm serve --help",
             )
         if value is True and not (option["boolean"] or option["takes"] == 0):
             raise BadConfig(f"vLLM's --{name} needs a value")
@@ -102,10 +102,10 @@ def check_environment(names: Sequence[str]) -> None:
         if name.endswith(("_API_KEY", "_ACCESS_KEY", "_ACCESS_KEY_ID")):
             raise BadConfig(f"{name} would hold a secret's value", way_out="leave it out: only the tunnel comes in")
         if name not in known:
-            close = difflib.get_close_matches(name, sorted(known), n=1)
+            close = _close(name, sorted(known))
             raise BadConfig(
                 f"vLLM {vllm_version()} does not read {name}",
-                way_out=f"did you mean {close[0]}?" if close else "leave it out",
+                way_out=f"did you mean {close}?" if close else "leave it out",
             )
 
 
@@ -122,8 +122,15 @@ def known_options() -> dict[str, dict[str, Any]]:
 
 @cache
 def _data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(files("catalog").joinpath(OPTIONS_FILE).read_text(encoding="utf-8"))
+    data: dict[str, Any] = json.loads((Path(catalog.__path__[0]) / OPTIONS_FILE).read_text(encoding="utf-8"))
     return data
+
+
+def _close(name: str, known: Iterable[str]) -> str:
+    """The name that was meant, or nothing."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
 
 
 def _text(value: Any) -> str:

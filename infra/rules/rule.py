@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
@@ -16,8 +17,7 @@ from verdict.errors import BadConfig, Refused
 _CUDA = re.compile(r"(?:^|[-_])cu(\d{2})(\d)(?:[-_]|$)")
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """A deployment and the catalog rows that it names; None where the catalog has no such row."""
 
     deployment: Deployment
@@ -53,16 +53,14 @@ class Situation:
         return disk_needed_gb(self.model, unpacked if self.deployment.image else 0.0, target.beside_gb(self.machine.memory_gib))
 
 
-@dataclass(frozen=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """Why the rule is broken here, and the way out."""
 
     why: str
     way_out: str
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """`about` is the sentence of the docs' table. `final`: nothing can be planned past it, so `--allow` does not help."""
 
     id: str

@@ -1,8 +1,7 @@
 """Stack file, kept state and circumstances -> a plan with nothing open."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from catalog.loader import Catalog
 from infra.kept import from_state

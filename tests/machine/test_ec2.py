@@ -7,9 +7,10 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from rehearsal.contracts import MachineSpec
 from rehearsal.machine import builds

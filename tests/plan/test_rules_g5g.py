@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from catalog.loader import Catalog
 from infra.checker import check
@@ -98,7 +97,7 @@ def catalog_with(query_heads: int) -> Catalog:
     shipped = Catalog.load()
     name = "google/gemma-4-E2B-it"
     changed = msgspec.structs.replace(shipped.models[name], query_heads=query_heads)
-    return dataclasses.replace(shipped, models={**shipped.models, name: changed})
+    return structs.replace(shipped, models={**shipped.models, name: changed})
 
 
 @pytest.mark.parametrize(("heads", "fits"), [(8, True), (16, True), (17, False), (32, False)])

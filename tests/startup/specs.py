@@ -1,6 +1,6 @@
 """Boot specs of different kinds, for every test that renders one."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from startup.spec import MAKING_LIMIT, BootSpec, Ec2Boot, Recipe, SageMakerBoot, SecretRef
 

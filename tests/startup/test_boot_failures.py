@@ -1,9 +1,9 @@
 """Each thing that can be broken, by name: the phase, the cause, what the operator can do. Rows of one group share a machine."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.startup.specs import ANONYMOUS, PLAIN
 from tests.startup.world import Boot, World, served

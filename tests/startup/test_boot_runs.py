@@ -1,11 +1,11 @@
 """The script run for real, under `env -i`, as Compute Engine's script runner starts it."""
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from startup.container import config_hash
 from startup.render import render

@@ -6,9 +6,9 @@ import hashlib
 import io
 import json
 import tarfile
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from startup.render import render
 from startup.turing import patch

@@ -1,7 +1,8 @@
 """What may pass is waited for, by name, and the boot goes on when it has passed."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from startup.phases import BootStatus
 from tests.startup.specs import ANONYMOUS, PLAIN

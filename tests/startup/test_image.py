@@ -4,10 +4,10 @@ import io
 import json
 import subprocess
 import zipfile
-from dataclasses import replace
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from startup import image
 from startup.render import render

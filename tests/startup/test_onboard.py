@@ -119,7 +119,7 @@ def test_constants_that_are_written_twice_are_the_same() -> None:
 
 
 def test_hash_changes_with_what_makes_the_container_and_nothing_else() -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     same = replace(PLAIN, stack="other", deployment_id="x", window_s=1, secret=None, phase_limits={})
     assert container.config_hash(same) == container.config_hash(PLAIN)

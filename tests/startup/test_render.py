@@ -6,10 +6,10 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from startup.quote import quoted_only
 from startup.render import END, ONBOARD, SCRIPT_BYTES, STUB_BYTES, _environment, render

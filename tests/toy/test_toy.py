@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import subprocess
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import infra.targets
 import templates
@@ -44,7 +44,7 @@ def catalog():
     text = {path.stem: path.read_text(encoding="utf-8") for path in (HERE / "catalog").iterdir()}
     machines = read("machine_types", "machine_type", rows.MachineType, text["machine_types"])
     ways = read("provisioning", "provisioning", rows.Provisioning, text["provisioning"])
-    return dataclasses.replace(
+    return structs.replace(
         shipped,
         machine_types={**shipped.machine_types, **{m.name: m for m in machines}},
         provisionings={**shipped.provisionings, **{w.name: w for w in ways}},

@@ -31,10 +31,8 @@ DOCKERS = ipaddress.IPv4Network("172.17.0.0/16")
 
 
 def _check(pattern: str, words: str) -> Callable[[str], str]:
-    compiled = re.compile(pattern, re.ASCII)
-
     def check(text: str) -> str:
-        if not compiled.fullmatch(text) and not SECRET_VALUE.search(text):
+        if not re.fullmatch(pattern, text, re.ASCII) and not SECRET_VALUE.search(text):
             raise ValueError(words)
         return text
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
 
 from infra.kept import Choice, Kept, OnChange, Wanted
 from infra.targets.ec2_spot.names import BUILDS, ID_TAG, Names, tag

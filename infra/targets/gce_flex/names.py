@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PREFIX = "fs-"
 ID_LABEL = "flexserve-id"
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """Every name begins with the random id: networks, rules, routers and service accounts have no labels to find them by."""
 
     id: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PREFIX = "fs-"
 ID_TAG = "flexserve-id"
 VARIANT = "main"
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """Everything is tagged with the random id, and has it in its name."""
 
     id: str
