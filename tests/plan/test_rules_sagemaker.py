@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from catalog.loader import Catalog
 from infra.plan import make_plan
@@ -85,7 +85,7 @@ def test_a_secret_needs_the_built_image(sagemaker_l4):
 def test_an_image_without_kernels_for_the_card_is_refused(sagemaker_t4, kernels, fits):
     shipped = Catalog.load()
     images = tuple(msgspec.structs.replace(i, kernels=tuple(kernels)) for i in shipped.images)
-    catalog = dataclasses.replace(shipped, images=images)
+    catalog = structs.replace(shipped, images=images)
     if fits:
         assert make_plan(sagemaker_t4(), catalog).allowed == ()
         return

@@ -36,7 +36,7 @@ def test_the_environment_is_checked_too():
 
 def test_every_field_is_an_option_of_vllm():
     options = known_options()
-    for name in VllmArgs.__dataclass_fields__:
+    for name in VllmArgs.__struct_fields__:
         assert name in ("model", "extra") or f"--{name.replace('_', '-')}" in options, name
 
 
