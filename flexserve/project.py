@@ -88,9 +88,7 @@ def read_error(text: str) -> FlexserveError:
         return NoAccess("Pulumi is not logged in to a backend", why=why, way_out=BACKEND_RULE)
     way_out = "run the same with pulumi stack -s STACK"
     if half_written(text):  # for longer than a write takes: a full disk, a power cut
-        way_out = (
-            "put the one before in its place: a file backend keeps it in .pulumi/stacks/flexserve/STACK.json.bak"
-        )
+        way_out = "put the one before in its place: a file backend keeps it in .pulumi/stacks/flexserve/STACK.json.bak"
     return FlexserveError("Pulumi could not read the stack's state", why=why, way_out=way_out)
 
 
