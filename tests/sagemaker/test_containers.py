@@ -188,9 +188,18 @@ def test_a_pull_that_is_refused_says_why(stand: Stand, built: tuple[BootSpec, st
 
 
 BAD = {
-    "torch without the card's code": (Base(arches=("sm_80", "sm_86", "sm_90")), r"no code for compute capability 7\.5"),
-    "a vLLM that the patch does not know": (Base(kernel=b"def unified_attention():\n    pass\n"), "looked for an import of"),
-    "a base that starts otherwise": (Base(entry="/usr/bin/vllm"), "starts with '/usr/bin/vllm'"),
+    "torch without the card's code": (
+        Base(arches=("sm_80", "sm_86", "sm_90")),
+        r"(?m)^flexserve: torch holds no code for compute capability 7\.5",
+    ),
+    "a vLLM that the patch does not know": (
+        Base(kernel=b"def unified_attention():\n    pass\n"),
+        r"(?s)looked for an import of.*\nflexserve: the Turing patch does not know this vLLM",
+    ),
+    "a base that starts otherwise": (
+        Base(entry="/usr/bin/vllm"),
+        r"(?m)^flexserve: the base image starts with '/usr/bin/vllm'",
+    ),
 }
 
 
@@ -205,7 +214,9 @@ def test_a_base_that_will_not_do_ends_the_build(stand: Stand, base: Base, words:
 
 
 def test_a_build_that_was_killed_is_built_again(stand: Stand) -> None:
-    spec = stand.spec(Base(version="0.30.1"), "killed")
+    whole = stand.spec()
+    assert whole.sagemaker is not None
+    spec = replace(whole, sagemaker=replace(whole.sagemaker, gpu="L4", capability="8.9", patch=False))  # the wrapper alone
     builder = Builder(stand.room, stand.gate)  # a machine of its own, whose power is cut
     builds: list[Build] = []
     thread = threading.Thread(target=lambda: builds.append(stand.build(spec, builder)))

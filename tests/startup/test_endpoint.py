@@ -239,7 +239,7 @@ def test_what_torch_was_built_for(flags, capability, good, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", torch)
     assert arch.main([capability]) == (0 if good else 1)
     said = capsys.readouterr()
-    assert (f"capability {capability}" in said.err) is not good and "torch 2.12.0" in said.out
+    assert (f"capability {capability}" in said.out) is not good and "torch 2.12.0" in said.out
 
 
 def test_the_wrapper_needs_the_standard_library_alone():

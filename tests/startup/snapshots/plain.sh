@@ -190,7 +190,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/2c6346a1d0c9 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/f2d988795c07 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -881,7 +881,8 @@ ROWS: tuple[Cause, ...] = (
         "accelerator-busy",
         "another process still holds the accelerator ({detail})",
         "it was retried once; reset the machine",
-        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)",
+        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)"
+        r"|(?P<detail3>CUDA-capable device\(s\) is/are busy or unavailable)",
         SERVER,
     ),
     Cause(
@@ -998,7 +999,7 @@ def find(lines: Iterable[str], phase: str) -> tuple[Cause, str] | None:
         for line in reversed(text):
             found = re.search(row.pattern, line)
             if found:
-                facts = {name.rstrip("2"): value.strip() for name, value in found.groupdict().items() if value}
+                facts = {name.rstrip("23"): value.strip() for name, value in found.groupdict().items() if value}
                 return row, say(row.id, **facts)
     return None
 

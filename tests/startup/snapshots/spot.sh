@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/5dc99deb3c21 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/88ff80296d59 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -1103,7 +1103,8 @@ ROWS: tuple[Cause, ...] = (
         "accelerator-busy",
         "another process still holds the accelerator ({detail})",
         "it was retried once; reset the machine",
-        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)",
+        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)"
+        r"|(?P<detail3>CUDA-capable device\(s\) is/are busy or unavailable)",
         SERVER,
     ),
     Cause(
@@ -1220,7 +1221,7 @@ def find(lines: Iterable[str], phase: str) -> tuple[Cause, str] | None:
         for line in reversed(text):
             found = re.search(row.pattern, line)
             if found:
-                facts = {name.rstrip("2"): value.strip() for name, value in found.groupdict().items() if value}
+                facts = {name.rstrip("23"): value.strip() for name, value in found.groupdict().items() if value}
                 return row, say(row.id, **facts)
     return None
 
@@ -3241,6 +3242,8 @@ class FlexserveError(Exception):
 
     exit_code = ExitCode.FAILED
     kind = "failed"
+    elsewhere = ""
+    """Where asking again may help at once: `place` (any other one), `quota` (one that counts against another quota); else empty."""
 
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
         self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
@@ -3299,6 +3302,7 @@ class NoCapacity(FlexserveError):
 
     exit_code = ExitCode.NO_CAPACITY
     kind = "no-capacity"
+    elsewhere = "place"
 
 
 class MissingProgram(FlexserveError):
