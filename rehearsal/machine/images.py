@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import json
+import secrets
 import socket
 import subprocess
 import tarfile
@@ -26,6 +27,7 @@ MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 VERSION = "0.32.0"
+TRIES, START_S = 4, 60
 APPLICATION = Path(__file__).parent / "vllm"
 COMMAND = (
     b'#!/bin/sh\nPYTHONPATH=/opt/vllm PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 -S -m rehearsal.machine.vllm.server "$@"\n'
@@ -40,15 +42,18 @@ class ImageRegistry:
         self.storage = folder / "storage"
         self.storage.mkdir(parents=True, exist_ok=True)
         self._layer = layer
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        argv = server.command(root, self.storage, f"127.0.0.1:{port}", folder, "host-registry")
-        self._process: subprocess.Popen[bytes] = spawn.spawn(
-            ["setpriv", "--pdeathsig", "KILL", *argv], server.ENVIRONMENT, folder / "host-registry.log"
-        )
-        self._wait()
+        self._mark = secrets.token_hex(8)
+        for _ in range(TRIES):
+            self.url = f"http://127.0.0.1:{free_port()}"
+            self._process = self._start(root, folder)
+            if self._ready():
+                return
+            self.close()
+        raise RuntimeError(f"the image registry did not start; {folder / 'host-registry.log'} says why")
+
+    def _start(self, root: Path, folder: Path) -> subprocess.Popen[bytes]:
+        argv = server.command(root, self.storage, self.url.removeprefix("http://"), folder, "host-registry", self._mark)
+        return spawn.spawn(["setpriv", "--pdeathsig", "KILL", *argv], server.ENVIRONMENT, folder / "host-registry.log")
 
     def push(self, repository: str, tag: str = "latest") -> str:
         """The stand-in for vLLM under a repository and tag; its digest, the same for the same code every time."""
@@ -106,16 +111,25 @@ class ImageRegistry:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return dict(answer.headers)
 
-    def _wait(self) -> None:
-        until = time.monotonic() + 20
-        while True:
+    def _ready(self) -> bool:
+        """Whether it answers. False when it ended, or when another's server answers: the port was taken in between."""
+        until = time.monotonic() + START_S
+        while time.monotonic() < until and self._process.poll() is None:
             try:
-                self._call("GET", "/v2/")
-                return
-            except OSError as error:
-                if time.monotonic() > until or self._process.poll() is not None:
-                    raise RuntimeError("the image registry did not start") from error
+                return {k.lower(): v for k, v in self._call("GET", "/v2/").items()}.get(server.MARK.lower()) == self._mark
+            except urllib.error.HTTPError:
+                return False
+            except OSError:
                 time.sleep(0.02)
+        return False
+
+
+def free_port() -> int:
+    """A port on loopback that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def application_layer() -> tuple[bytes, str]:

@@ -22,17 +22,19 @@ LARGE = 1024 * 1024
 
 IN_PHASE = ("power_cut_in", "docker_dies_in", "disk_full_in")
 FAULT_S = 60.0
+MARK = "X-Flexserve-Rehearsal"
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "OTEL_TRACES_EXPORTER": "none"}
 
 
-def command(root: Path, storage: Path, address: str, folder: Path, name: str = "registry") -> list[str]:
+def command(root: Path, storage: Path, address: str, folder: Path, name: str = "registry", mark: str = "") -> list[str]:
     """How to start docker-registry out of the machine's root (nothing of the host's): it serves `storage` on host:port.
 
-    Its configuration goes to `folder`.
+    Its configuration goes to `folder`. `mark`: each answer carries it, so that its owner knows it.
     """
     config = folder / f"{name}.yml"
     config.write_text(
-        f"version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\nhttp: {{addr: '{address}'}}\n"
+        f"version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n"
+        f"http: {{addr: '{address}', headers: {{{MARK}: ['{mark}']}}}}\n"
         f"storage: {{filesystem: {{rootdirectory: {json.dumps(str(storage))}}}, cache: {{blobdescriptor: inmemory}}}}\n"
     )
     loader = next(root.glob("lib*/ld-linux-*"))
