@@ -7,7 +7,7 @@ export DOCKER_BUILDKIT=0                 # one image with Docker's own manifest:
 export BUILDX_NO_DEFAULT_ATTESTATIONS=1  # the same, where Docker has BuildKit alone
 
 readonly BASE=763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef REGION=us-east-2 ENTRY=/usr/local/bin/sagemaker_entrypoint.sh
-readonly IMAGE="${FLEXSERVE_REPOSITORY:?the project sets it}":0123456789ab-patch1-e3a72d1cd0c9
+readonly IMAGE="${FLEXSERVE_REPOSITORY:?the project sets it}":0123456789ab-patch1-HASH
 
 login() { # to AWS's registry and to ours
   local registry
