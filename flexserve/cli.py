@@ -160,9 +160,10 @@ def render(stack: str, sets: Names, allow: Names, stub: bool, live: bool, as_jso
 @click.option("--wait/--no-wait", default=True, help="Wait until a chat completion comes back through the tunnel.")
 @timeout
 @click.option("--replace", is_flag=True, help="Consent to replacing a live machine.")
+@click.option("--wait-out", is_flag=True, help="If it fails: wait until the cloud lets go of it, then delete it.")
 @json
 @debug
-def up(stack: str, yes: bool, allow: Names, wait: bool, timeout: str, replace: bool, as_json: bool) -> int:
+def up(stack: str, yes: bool, allow: Names, wait: bool, timeout: str, replace: bool, wait_out: bool, as_json: bool) -> int:
     """Create or change the stack, wait until it serves.
 
     A changed setting is applied to the live machine in place; a boot that failed runs again on it, from where it stopped. Serving
@@ -170,7 +171,8 @@ def up(stack: str, yes: bool, allow: Names, wait: bool, timeout: str, replace: b
     """
     from flexserve.commands import up as command
 
-    return command.run(stack, Output(as_json), yes=yes, allow=allow, wait=wait, timeout=timeout, replace=replace)
+    output = Output(as_json)
+    return command.run(stack, output, yes=yes, allow=allow, wait=wait, timeout=timeout, replace=replace, wait_out=wait_out)
 
 
 @app.command(**command_help("status"))

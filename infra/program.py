@@ -108,6 +108,9 @@ def circumstances(live: bool) -> Circumstances:
 
 def resolve(key: str, deployment: Deployment) -> str:
     """What a name means today: an image tag's digest, a model branch's commit, or what the target itself resolves."""
+    live = registry.module(deployment.target.kind, "live")
+    if key in getattr(live, "RESOLVES", ()):
+        return str(live.resolve(key, deployment))
     if key == "image" and deployment.image is not None:
         from infra.clouds.registry import digest
 
@@ -116,7 +119,7 @@ def resolve(key: str, deployment: Deployment) -> str:
         from infra.clouds.hub import commit
 
         return commit(deployment.model.name, deployment.model.revision)
-    resolved: str = registry.module(deployment.target.kind, "live").resolve(key, deployment)
+    resolved: str = live.resolve(key, deployment)
     return resolved
 
 

@@ -64,7 +64,10 @@ def cli_argv(args: VllmArgs) -> tuple[str, ...]:
 
 
 def sagemaker_environment(args: VllmArgs) -> dict[str, str]:
-    """The same as `SM_VLLM_*` variables: `true` is a bare flag, JSON objects stay one token, lists several."""
+    """The same as `SM_VLLM_*` variables: `true` is a bare flag, JSON objects stay one token, lists several.
+
+    Raises `BadConfig` also for a value that the container would read as something else than vLLM itself.
+    """
     options = args.options()
     check_options(options)
     out = {"SM_VLLM_MODEL": args.model}
@@ -73,7 +76,24 @@ def sagemaker_environment(args: VllmArgs) -> dict[str, str]:
             continue
         key = f"SM_VLLM_{name.replace('-', '_').upper()}"
         out[key] = "true" if value is True else json.dumps(list(value)) if isinstance(value, list | tuple) else _text(value)
+        if _read_otherwise(value):
+            raise BadConfig(
+                f"AWS's container would not hand {out[key][:60]!r} to --{name} as it stands",
+                why="it takes true, false, an empty text and a list in brackets for something of its own",
+                way_out="write a list as a list, leave an option out instead of false; or take another value",
+            )
     return out
+
+
+def _read_otherwise(value: Any) -> bool:
+    """Whether the container's rules make something else of it. Source: sagemaker_args.py, as above."""
+    if isinstance(value, list | tuple):
+        return not value or any(item is None for item in value)
+    if not isinstance(value, str):
+        return False
+    plain = value.strip()
+    bracketed = plain[:1] + plain[-1:] in ("[]", "{}")  # `{...} {...}` is several words there
+    return plain.lower() in ("", "true", "false") or bracketed or "\0" in value
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flexserve.commands.plan import load, page
 from flexserve.commands.plan import where as all_places
 from flexserve.lifecycle import show
 from flexserve.lifecycle.build import parts
+from flexserve.lifecycle.cleared import cleared
 from flexserve.lifecycle.failover import told
 from flexserve.lifecycle.parts import Changes
 from flexserve.lifecycle.up import Served, Wanted, up
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from infra.plan import Plan
 
 
-def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bool, timeout: str, replace: bool) -> ExitCode:
+def run(
+    stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bool, timeout: str, replace: bool, wait_out: bool = False
+) -> ExitCode:
     """Bring the stack up, or raise what stopped it."""
     seconds = limit(timeout)
     project = find()
@@ -49,13 +53,16 @@ def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bo
             ask(plan, asked, changes)
 
     progress = show.Progress(output)
-    served = up(
-        parts(project, stack, output.say, variables),
+    surroundings = parts(project, stack, output.say, variables)
+    make = partial(
+        up,
+        surroundings,
         Wanted(plan.deployment.target.ways, seconds, wait, asked),
         consent=consent,
         report=progress,
         say=output.say,
     )
+    served = cleared(surroundings, make, output.say) if wait_out else make()
     output.result(document(served), text(served, output))
     return ExitCode.DONE
 

@@ -26,8 +26,9 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
 
     def engine() -> Engine:
         from flexserve.lifecycle.engine import PulumiEngine
+        from flexserve.lifecycle.watched import WatchedEngine
 
-        return PulumiEngine(project, stack, say, variables)
+        return WatchedEngine(stack, PulumiEngine(project, stack, say, variables), read, live, say)
 
     def read() -> DeploymentRef | None:
         return reference(project, stack)

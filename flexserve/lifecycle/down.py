@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from flexserve.lifecycle.look import look
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import Seen, describe, number, time_of
-from infra.targets.protocol import Billable, DeploymentRef, LiveTarget
+from infra.targets.protocol import Billable, CanHold, DeploymentRef, LiveTarget
 from verdict.errors import FlexserveError, Interrupted
 
 HOURS_A_MONTH = 730
+HELD_S, LOOK_S = 80 * 60.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
         parts.unfinished.write(ref)
     except OSError as error:  # a full disk must not keep a machine alive
         say(f"should this be cut off, note the id {ref.id}: it could not be kept here ({error.strerror})")
+    let_go(parts, live, ref, say)
     engine_error: FlexserveError | None = None
     changes = Changes()
     try:
@@ -94,9 +96,32 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
             changes, engine_error = parts.engine().destroy(), None
         except EngineFailed as error:
             engine_error = error
-    if engine_error is None and not left:
+    if engine_error is None and not left and not kept:  # what is kept is found again by the id, for --purge
         parts.unfinished.remove()
     return Gone(parts.stack, changes, swept, kept, left, receipt(parts.stack, seen, counted), engine_error)
+
+
+def let_go(parts: Parts, live: LiveTarget, ref: DeploymentRef, say: Callable[[str], None]) -> None:
+    """Wait while the cloud refuses to delete the machine: what it needs to go, a role, must not go before. At most 80 minutes.
+
+    One that the engine never recorded (its create failed, or was cut off) is deleted by id, before the engine deletes the rest.
+    """
+    if not isinstance(live, CanHold):
+        return
+    began, told = parts.clock.monotonic(), ""
+    while (held := live.held(ref)) and parts.clock.monotonic() - began < HELD_S:
+        if held != told:
+            told = held
+            say(f"{held}: the cloud deletes it only after that; waits")
+        parts.clock.sleep(LOOK_S)
+    holder = live.holder(ref) if not ref.outputs.get("expires_at") else None  # which is exported only once it was made
+    if holder is None:
+        return
+    say(f"deletes {holder.kind} {holder.name} in {holder.where}, which the engine does not know")
+    try:
+        live.delete(holder)
+    except FlexserveError as error:
+        say(f"  {error.what}")
 
 
 def sweep(

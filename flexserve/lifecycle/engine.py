@@ -147,6 +147,10 @@ class PulumiEngine:
         """Refresh, then delete everything in the state."""
         return self._run("destroy", lambda stack, **kw: stack.destroy(refresh=True, show_secrets=False, **kw))
 
+    def stop(self, *, hard: bool = False) -> None:
+        """Ask a running engine to finish and record what it does, or end it. It is no interruption by the operator."""
+        self._command.send(signal.SIGTERM if hard else signal.SIGINT)
+
     def _run(self, name: str, call: Callable[..., Any]) -> Changes:
         events = Events(self._say)
         with LogFile(lambda: self._project.logs, self._name, name, self._say) as log, self._interruptible():

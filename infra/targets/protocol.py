@@ -141,6 +141,28 @@ class CanTellEnd(Protocol):
 
 
 @runtime_checkable
+class CanWatch(Protocol):
+    """A target whose machine tells why it will never serve long before the cloud gives it up."""
+
+    def watch(self, deployment: DeploymentRef) -> FlexserveError | None:
+        """The error to end with, once the evidence is there; None while it may still serve, and when there is nothing to see.
+
+        Asked every few seconds, also while the engine works. Raises as `LiveTarget`'s methods do.
+        """
+
+
+@runtime_checkable
+class CanHold(Protocol):
+    """A target whose cloud refuses to delete a machine while it is being made or changed."""
+
+    def held(self, deployment: DeploymentRef) -> str:
+        """One clause, e.g. `fs-1 is Creating`; empty when it can be deleted now, or is not there."""
+
+    def holder(self, deployment: DeploymentRef) -> Billable | None:
+        """The machine as a thing of the inventory: it has to go before what it needs for that. None when there is none."""
+
+
+@runtime_checkable
 class CanScale(Protocol):
     """A target that serves from several machines."""
 

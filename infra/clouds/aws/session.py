@@ -27,6 +27,8 @@ GONE_CODES = frozenset(
         "NatGatewayNotFound",
         "InvalidInstanceId",
         "InvocationDoesNotExist",
+        "RepositoryNotFoundException",
+        "ObjectNotFoundException",
     }
 )
 CHAIN = "run `aws configure` or `aws sso login`, or set AWS_PROFILE or AWS_ACCESS_KEY_ID"
@@ -122,7 +124,8 @@ def _meant(error: Any) -> FlexserveError:
     """The typed error of an API's refusal."""
     found = error.response.get("Error") or {}
     code, message = str(found.get("Code", "")), str(found.get("Message", ""))
-    if code in GONE_CODES or code.endswith(".NotFound"):
+    gone = code == "ValidationException" and message.startswith("Could not find ")  # SageMaker has no code of its own for it
+    if code in GONE_CODES or code.endswith(".NotFound") or gone:
         return NotThere(f"{code}: {message}".strip(": "))
     return errors.from_words(message, code)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from infra.rules.rule import Broken, Rule, Situation
 from infra.targets.sagemaker.config import AUTO, Config, major
 from infra.wording import nearest
+from startup.endpoint import arch
 from startup.turing import limits
 
 TIMEOUT_S = (60, 3600)  # SageMaker API, ProductionVariant: both time-outs
@@ -83,7 +84,7 @@ def image_lacks_card(s: Situation) -> Broken | None:
     if config(s) is None or s.image is None or s.accelerator is None or not s.image.kernels or not s.accelerator.capability:
         return None
     card = s.accelerator.capability
-    if any(major(k) == major(card) and k <= card for k in s.image.kernels):  # a kernel runs on later cards of its own generation
+    if arch.runs([f"sm_{kernel.replace('.', '')}" for kernel in s.image.kernels], card):
         return None
     return Broken(
         f"the image's torch has kernels for {', '.join(s.image.kernels)}, {s.accelerator.title} is {card}",

@@ -1,0 +1,216 @@
+"""Registers the resources of one endpoint with Pulumi. Every argument is made in `resources.py` and `rights.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.access import SageMaker, to_output
+from infra.clouds.aws.session import Session
+from infra.targets.sagemaker import building, rights, rules
+from infra.targets.sagemaker import resources as r
+from infra.targets.sagemaker.names import Names
+from startup import image
+from verdict.errors import BadConfig, FlexserveError
+
+if TYPE_CHECKING:
+    from infra.kept import Kept
+    from infra.plan import Plan
+    from startup.render import Rendered
+
+CREATE_LIMIT = "75m"  # SageMaker itself gives up before: after the start's time-out, or 30 minutes without a machine
+
+
+@dataclass(frozen=True)
+class Image:
+    """What the endpoint runs: its address by digest, its repository's ARN, and what has to be there before."""
+
+    uri: Any
+    repository_arn: Any
+
+
+class Stack(pulumi.ComponentResource):
+    """Image, role, log, model, configuration, endpoint, scaling, clock.
+
+    A change makes another model or configuration and moves the live endpoint to it; what was before goes last. An own repository
+    and the log are left in the cloud by a delete: images took a build, and the log says why. `replace` has nothing to replace.
+    """
+
+    def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:  # noqa: ARG002
+        check_region(r.config(plan).region)
+        super().__init__("flexserve:sagemaker:Stack", name)
+        self._plan, self._kept, self._boot, self._names = plan, kept, boot, Names(kept.id)
+        built = self._image()
+        log = aws.cloudwatch.LogGroup(
+            "endpoint", **r.log_group(plan, kept, self._names.logs), opts=self._opts(retain_on_delete=True)
+        )
+        role_arn, grants = self._role_to_run(built)
+        self.endpoint = self._endpoint(built, role_arn, [*grants, log])
+        self._scaling()
+        self._clock()
+        self._alarm()
+        self.register_outputs({})
+
+    def outputs(self) -> dict[str, Any]:
+        """What the stack exports."""
+        end = datetime.fromtimestamp(r.deadline(self._plan, self._kept), UTC)
+        way_in = to_output(SageMaker(r.config(self._plan).region, self._names.base, self._plan.model.name))
+        return {
+            **r.outputs(self._plan, self._kept, self._boot),
+            "expires_at": self.endpoint.arn.apply(lambda _: f"{end:%Y-%m-%dT%H:%M:%SZ}"),  # told only once it was made
+            "image": self._image_uri,
+            "access": self.endpoint.arn.apply(lambda _: way_in),
+        }
+
+    def _image(self) -> Image:
+        """AWS's as it is, or the one that is built from it."""
+        spec, base = self._plan.boot, rules.ecr(self._plan.boot.image)
+        assert spec.sagemaker is not None and base is not None
+        base_arn = rights.repository_arn(base["region"], base["account"], base["name"])
+        if not spec.sagemaker.built:
+            self._image_uri: Any = spec.image_reference
+            return Image(spec.image_reference, base_arn)
+        account = aws.get_caller_identity_output(opts=pulumi.InvokeOptions(parent=self)).account_id
+        uri = account.apply(lambda number: image.repository_uri(spec, number))
+        named = account.apply(lambda number: rights.repository_arn(spec.sagemaker.region, number, spec.sagemaker.repository))
+        own: list[pulumi.CustomResource] = []
+        if r.config(self._plan).repository == r.OWN:
+            made = r.repository(self._plan, self._kept)
+            own.append(aws.ecr.Repository("images", **made, opts=self._opts(retain_on_delete=True)))
+        digest = self._build(base_arn, named, uri, own)
+        self._image_uri = pulumi.Output.all(uri, digest).apply(lambda parts: "@".join(parts))
+        return Image(self._image_uri, named)
+
+    def _build(self, base_arn: str, repository_arn: Any, uri: Any, own: list[pulumi.CustomResource]) -> Any:
+        """The digest of the built image. What builds it costs nothing while it does not."""
+        plan, kept, names, region = self._plan, self._kept, self._names, r.config(self._plan).region
+        bucket, packed = self._bucket(), image.archive(self._boot.files)
+        context = aws.s3.BucketObjectv2("context", **r.context_object(kept, packed, bucket), opts=self._opts())
+        log = aws.cloudwatch.LogGroup("build", **r.log_group(plan, kept, names.build_logs), opts=self._opts())
+        role = self._role("build", names.build, rights.CODEBUILD)
+        location = pulumi.Output.concat(context.bucket, "/", context.key)
+        policy = pulumi.Output.all(repository_arn, location).apply(
+            lambda parts: rights.build(region, names, base_arn, parts[0], f"arn:aws:s3:::{parts[1]}")
+        )
+        grant = aws.iam.RolePolicy("build", name=names.build, role=role.name, policy=policy, opts=self._opts())
+        project = aws.codebuild.Project(
+            "image", **r.build_project(plan, kept, role.arn, location, uri), opts=self._opts(depends_on=[log, grant])
+        )
+        return pulumi.Output.all(project.name, context.key, grant.id, *(resource.id for resource in own)).apply(
+            lambda parts: built(plan, parts[0])
+        )
+
+    def _bucket(self) -> Any:
+        c = r.config(self._plan)
+        if c.bucket != r.OWN:
+            return c.bucket
+        named = {**r.tags(self._plan, self._kept), "Name": self._names.base}
+        bucket = aws.s3.Bucket("bucket", bucket=self._names.base, force_destroy=True, tags=named, opts=self._opts())
+        closed = dict.fromkeys(("block_public_acls", "block_public_policy", "ignore_public_acls", "restrict_public_buckets"), True)
+        aws.s3.BucketPublicAccessBlock("bucket", bucket=bucket.bucket, **closed, opts=self._opts())
+        return bucket.bucket
+
+    def _role_to_run(self, built: Image) -> tuple[Any, list[pulumi.Resource]]:
+        """With it SageMaker runs the container, and frees the machines: it goes only after the endpoint."""
+        c, secret = r.config(self._plan), self._plan.deployment.common.secret
+        if c.execution_role != r.OWN:
+            return c.execution_role, []
+        reads = self._kept.value("secret") if secret is not None and secret.grant == "own" else ""
+        role = self._role("execution", self._names.run, rights.SAGEMAKER)
+        policy = pulumi.Output.from_input(built.repository_arn).apply(
+            lambda repository: rights.run(c.region, self._names, repository, reads)
+        )
+        grant = aws.iam.RolePolicy("execution", name=self._names.run, role=role.name, policy=policy, opts=self._opts())
+        return role.arn, [grant]
+
+    def _endpoint(self, built: Image, role_arn: Any, before: list[pulumi.Resource]) -> aws.sagemaker.Endpoint:
+        plan, kept = self._plan, self._kept
+        arguments = pulumi.Output.all(built.uri, role_arn).apply(lambda parts: r.model(plan, kept, *parts))
+        container = aws.sagemaker.Model(
+            "model",
+            name=arguments["name"],
+            execution_role_arn=role_arn,
+            primary_container=arguments["primary_container"],
+            tags=r.tags(plan, kept),
+            opts=self._opts(depends_on=before, delete_before_replace=False),  # a name of ours would make the provider ask for it
+        )
+        config = aws.sagemaker.EndpointConfiguration(
+            "config", **r.configuration(plan, kept, self._boot, container.name), opts=self._opts()
+        )
+        limits = pulumi.CustomTimeouts(create=CREATE_LIMIT, update=CREATE_LIMIT, delete=CREATE_LIMIT)
+        return aws.sagemaker.Endpoint(
+            "endpoint", **r.endpoint(plan, kept, config.name), opts=self._opts(depends_on=before, custom_timeouts=limits)
+        )
+
+    def _scaling(self) -> None:
+        fewest, most = r.config(self._plan).machines
+        if most <= fewest:
+            return
+        target = aws.appautoscaling.Target(
+            "machines", **r.scaling_target(self._plan, self._kept), opts=self._opts(depends_on=[self.endpoint])
+        )
+        aws.appautoscaling.Policy("machines", **r.scaling_policy(self._plan, self._kept), opts=self._opts(depends_on=[target]))
+
+    def _clock(self) -> None:
+        policy = rights.clock(r.config(self._plan).region, self._names)
+        role = self._role("clock", self._names.clock, rights.SCHEDULER)
+        grant = aws.iam.RolePolicy("clock", name=self._names.clock, role=role.name, policy=policy, opts=self._opts())
+        aws.scheduler.Schedule("clock", **r.schedule(self._plan, self._kept, role.arn), opts=self._opts(depends_on=[grant]))
+
+    def _alarm(self) -> None:
+        if r.config(self._plan).alarm is not None:
+            aws.budgets.Budget("alarm", **r.budget(self._plan, self._kept), opts=self._opts())
+
+    def _role(self, key: str, name: str, service: str) -> aws.iam.Role:
+        about, trust = f"flexserve {self._plan.deployment.stack}", rights.trust(service)
+        tags = r.tags(self._plan, self._kept)
+        return aws.iam.Role(key, name=name, description=about, assume_role_policy=trust, tags=tags, opts=self._opts())
+
+    def _opts(self, **options: Any) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self, **options)
+
+
+async def built(plan: Plan, project: str) -> Any:
+    """The digest of the image, built where it is not there yet. A preview only looks.
+
+    An error is the program's, in its own words; the engine then makes nothing of the endpoint.
+    """
+    boot = plan.boot
+    assert boot.sagemaker is not None
+    wanted = building.Wanted(project, boot.sagemaker.repository, image.image_key(boot))
+    session, loop = Session(boot.sagemaker.region), asyncio.get_running_loop()
+
+    def say(text: str) -> None:
+        loop.call_soon_threadsafe(pulumi.log.info, text)
+
+    try:
+        if pulumi.runtime.is_dry_run():
+            return await asyncio.to_thread(building.find, session, wanted) or _unknown()
+        return await asyncio.to_thread(building.ensure, session, wanted, say)
+    except FlexserveError as error:
+        raise pulumi.RunError(str(error)) from error
+
+
+def _unknown() -> pulumi.Output[str]:
+    """What a preview cannot know: the digest of an image that is not built yet."""
+    loop = asyncio.get_running_loop()
+    value, known, secret = loop.create_future(), loop.create_future(), loop.create_future()
+    value.set_result("")
+    known.set_result(False)
+    secret.set_result(False)
+    return pulumi.Output(set(), value, known, secret)
+
+
+def check_region(region: str) -> None:
+    """The provider has its region from the stack's own configuration; another than the endpoint's would tear the stack apart."""
+    has = pulumi.Config("aws").get("region")
+    if has != region:
+        raise BadConfig(
+            f"aws:region is {has or 'missing'}, flexserve:target.region is {region}",
+            way_out=f"write aws:region: {region} beside the flexserve keys of the stack file",
+        )

@@ -1,0 +1,142 @@
+"""The running endpoint and everything of its deployment, asked over AWS's APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from infra.clouds.aws import errors
+from infra.clouds.aws.session import NotThere, Session, region_of
+from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
+from infra.targets.sagemaker import reports, resolving, verdicts
+from infra.targets.sagemaker.names import Names
+from infra.targets.sagemaker.sweep import IN_USE_S, IN_USE_TRIES, KINDS, Where
+from verdict.errors import FlexserveError
+
+if TYPE_CHECKING:
+    from infra.deployment import Deployment
+    from startup.phases import BootStatus
+
+RESOLVES = frozenset({"image"})
+"""Keys of all targets that this one resolves itself: AWS's registry wants a login."""
+STATES = {"Deleting": "stopping", "OutOfService": "stopped"}
+"""SageMaker's words in those that everybody else uses."""
+
+
+def connect(settings: Mapping[str, object]) -> Live:
+    """The running side of one stack; `settings`: the stack file's target keys, and over them the stack's outputs."""
+    known = {key: str(settings.get(key) or "") for key in ("repository", "bucket")}
+    named = {key: "" if value == "own" else value for key, value in known.items()}
+    return Live(Session(region_of(settings.get("region"))), named["repository"], named["bucket"])
+
+
+def resolve(key: str, deployment: Deployment, session: Session | None = None) -> str:
+    """What an open key means today: the image's digest, the secret's ARN, the repository that an earlier deployment left."""
+    return resolving.resolve(key, deployment, session or Session(str(deployment.target.region_of(deployment.target.places[0]))))
+
+
+class Live:
+    """`LiveTarget` of one region. `repository` and `bucket`: where image and build files are, where that is known."""
+
+    def __init__(self, session: Session, repository: str = "", bucket: str = "") -> None:
+        self._session, self._repository, self._bucket = session, repository, bucket
+
+    def now(self) -> datetime:
+        """The cloud's clock: the date of its last answer."""
+        if self._session.date is None:
+            self._session.call("sagemaker", "list_endpoints", MaxResults=1)
+        return self._session.date or datetime.now(UTC)
+
+    def find(self, deployment: DeploymentRef) -> Machine | None:
+        """The endpoint that carries the id."""
+        found = reports.describe(self._session, Names(deployment.id))
+        if found is None:
+            return None
+        labels = reports.tags_of(self._session, str(found["EndpointArn"]))
+        status = str(found["EndpointStatus"])
+        return Machine(
+            name=str(found["EndpointName"]),
+            where=self._session.region,
+            cloud_state=STATES.get(status, status.lower()),
+            created_at=found["CreationTime"].astimezone(UTC),
+            expires_at=_epoch(labels.get("flexserve-expires")),
+            labels=labels,
+            provisioning="on_demand",
+        )
+
+    def boot(self, deployment: DeploymentRef) -> BootStatus | None:
+        """The phases, read off SageMaker's description and the server's log. None without an endpoint."""
+        seen = self._look(deployment)
+        if seen is None or seen.status in STATES:
+            return None
+        told = reports.evidence(seen, self.now())
+        failed = None if told.rolled_back else verdicts.verdict(told)  # what was there before goes on serving
+        return reports.boot(seen, self.now(), f"{failed.what}: {failed.why}" if failed else "")
+
+    def watch(self, deployment: DeploymentRef) -> FlexserveError | None:
+        """Why the endpoint will not serve, as soon as the evidence is there."""
+        seen = self._look(deployment)
+        return verdicts.verdict(reports.evidence(seen, self.now())) if seen is not None else None
+
+    def held(self, deployment: DeploymentRef) -> str:
+        """Whether SageMaker still makes or changes the endpoint, which it deletes only then."""
+        found = reports.describe(self._session, Names(deployment.id))
+        moving = found is not None and found["EndpointStatus"] in verdicts.MOVING
+        return f"{found['EndpointName']} is {found['EndpointStatus']}" if found is not None and moving else ""
+
+    def holder(self, deployment: DeploymentRef) -> Billable | None:
+        """The endpoint: SageMaker frees its machines with the role."""
+        return next((thing for thing in self.inventory(deployment) if thing.kind == "endpoint"), None)
+
+    def log(self, deployment: DeploymentRef, *, since: int = 0) -> tuple[str, int]:
+        """The containers' log, all streams in the order of time. The offset counts lines."""
+        names = Names(deployment.id)
+        streams = [str(s["logStreamName"]) for s in reports.streams_of(self._session, names)]
+        lines = sorted((line for s in streams for line in reports.read(self._session, names, s)), key=lambda line: line.at)
+        fresh = [line.text for line in lines[since:]]
+        return ("\n".join(fresh) + "\n", len(lines)) if fresh else ("", since)
+
+    def inventory(self, deployment: DeploymentRef) -> Sequence[Billable]:
+        """Everything of the id, by tag or by name, in an order in which it can be deleted. What is free has price 0."""
+        where = Where(self._session, Names(deployment.id), self._repository, self._bucket)
+        return [Billable(kind.name, thing.id, thing.place, thing.costs, thing.kept) for kind in KINDS for thing in kind.find(where)]
+
+    def delete(self, thing: Billable) -> None:
+        """Delete one thing of `inventory` and wait for it; already gone is success. An endpoint on its way is waited out."""
+        kind = next(k for k in KINDS if k.name == thing.kind)
+        for attempt in range(IN_USE_TRIES):
+            try:
+                kind.before(self._session, thing.name)
+                kind.delete(self._session, thing.name)
+                self._session.wait(lambda: kind.after(self._session, thing.name), f"the end of {thing.kind} {thing.name}")
+                return
+            except NotThere:
+                return
+            except FlexserveError as error:
+                used = errors.meaning(error.why)
+                if used is None or used.name != "still-used" or attempt == IN_USE_TRIES - 1:
+                    raise
+            self._session.pause(IN_USE_S)
+
+    def last_failure(self, deployment: DeploymentRef) -> Failure | None:
+        """Why the endpoint never served, by SageMaker's own word. A request that it refuses at once leaves none."""
+        found = reports.describe(self._session, Names(deployment.id))
+        if found is None or found["EndpointStatus"] != "Failed":
+            return None
+        reason = str(found.get("FailureReason") or "")
+        code = "InsufficientInstanceCapacity" if "InsufficientInstanceCapacity" in reason else ""
+        return Failure(code, reason, self._session.region)
+
+    def explain(self, text: str, code: str = "") -> FlexserveError | None:
+        """What AWS's words mean."""
+        return verdicts.from_words(text) or errors.explain(text, code)
+
+    def _look(self, deployment: DeploymentRef) -> reports.Look | None:
+        names = Names(deployment.id)
+        found: dict[str, Any] | None = reports.describe(self._session, names)
+        return reports.look(self._session, names, found) if found is not None else None
+
+
+def _epoch(text: str | None) -> datetime | None:
+    return datetime.fromtimestamp(int(text), UTC) if text and text.isdigit() else None

@@ -1,0 +1,66 @@
+"""What is decided at create by asking AWS: the image's digest, the secret's ARN, the repository that holds built images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infra.clouds.aws.session import NotThere
+from infra.targets.sagemaker import building, rules
+from infra.targets.sagemaker.names import PREFIX, tag
+from infra.targets.sagemaker.sweep import image_ids
+from verdict.errors import BadConfig, FlexserveError
+
+if TYPE_CHECKING:
+    from infra.clouds.aws.session import Session
+    from infra.deployment import Deployment
+
+
+def resolve(key: str, deployment: Deployment, session: Session) -> str:
+    """The value of an open key. Raises `BadConfig` for what is not there."""
+    if key == "image":
+        return digest(deployment, session)
+    if key == "secret":
+        return secret(deployment, session)
+    if key == "target.repository":
+        return repository(deployment, session)
+    raise FlexserveError(f"sagemaker cannot resolve {key}")
+
+
+def digest(deployment: Deployment, session: Session) -> str:
+    """What the image's tag points to today. Raises `Refused` for an image that SageMaker would not take."""
+    image = deployment.image
+    found = rules.ecr(image.repository) if image else None
+    if image is None or found is None:
+        raise BadConfig("flexserve:image.name: not in Amazon ECR", way_out="use AWS's own vLLM image")
+    whole = getattr(deployment.target, "image_source", "aws") == "aws"  # a built one is looked at itself
+    known = building.look_up(session, found["name"], image.tag or "latest", account=found["account"], whole=whole)
+    if not known:
+        raise BadConfig(f"flexserve:image.name: {image.repository} has no tag {image.tag or 'latest'!r}", way_out="check the tag")
+    return known
+
+
+def secret(deployment: Deployment, session: Session) -> str:
+    """The secret's ARN. A missing one is said before anything is created: the container could only end, again and again."""
+    named = deployment.common.secret
+    assert named is not None
+    try:
+        return str(session.call("secretsmanager", "describe_secret", SecretId=named.name)["ARN"])
+    except NotThere as error:
+        raise BadConfig(
+            f"flexserve:secret.name: {session.region} has no secret {named.name}", way_out=f"flexserve secret put {named.name}"
+        ) from error
+
+
+def repository(deployment: Deployment, session: Session) -> str:
+    """The repository that an earlier deployment of this stack and owner left with images in it, else `own`: one is made."""
+    stack, owner = tag(deployment.stack), tag(deployment.common.owner)
+    for item in session.pages("ecr", "describe_repositories", "repositories"):
+        name = str(item["repositoryName"])
+        if not name.startswith(PREFIX):
+            continue
+        answer = session.call("ecr", "list_tags_for_resource", resourceArn=item["repositoryArn"])
+        tags = {str(t["Key"]): str(t["Value"]) for t in answer.get("tags") or []}
+        ours = tags.get("app") == "flexserve" and (tags.get("flexserve-stack"), tags.get("flexserve-owner")) == (stack, owner)
+        if ours and image_ids(session, name):
+            return name
+    return "own"

@@ -1,0 +1,286 @@
+"""The kinds of things that a deployment makes: how each is found by the id, what it costs an hour, how it is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infra.clouds.aws.session import NotThere
+from infra.targets.sagemaker.names import Names
+from infra.targets.sagemaker.verdicts import MOVING
+from verdict.errors import FlexserveError, TimedOut
+
+if TYPE_CHECKING:
+    from infra.clouds.aws.session import Session
+
+HOURS_A_MONTH = 730
+IN_USE_TRIES, IN_USE_S = 12, 5.0
+MOVES_S, LOOK_S = 80 * 60.0, 5.0  # SageMaker takes an hour at most to give up a start, and 30 minutes to look for a machine
+
+
+@dataclass(frozen=True)
+class Where:
+    """Of which deployment things are looked for. `repository`, `bucket`: those that its outputs name, empty when not known."""
+
+    session: Session
+    names: Names
+    repository: str = ""
+    bucket: str = ""
+
+    def ours(self, named: str) -> tuple[str, ...]:
+        """Our own name for something, and the one that the outputs tell."""
+        return tuple(dict.fromkeys(name for name in (self.names.base, named) if name))
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One thing found. `kept`: why it is left on purpose."""
+
+    id: str
+    place: str
+    costs: float | None = 0.0
+    kept: str = ""
+
+
+def _at_once(_session: Session, _id: str) -> None:
+    """Nothing has to be waited for."""
+
+
+def _gone(_session: Session, _id: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of thing. `delete` is given the session and the id, and raises `NotThere` for what is gone."""
+
+    name: str
+    find: Callable[[Where], Iterator[Thing]]
+    delete: Callable[[Session, str], None]
+    after: Callable[[Session, str], bool] = _gone
+    before: Callable[[Session, str], None] = _at_once
+
+
+def _schedules(w: Where) -> Iterator[Thing]:
+    yield from _there(w, "scheduler", "get_schedule", w.names.base, w.session.region, Name=w.names.base)
+
+
+def _scaling(w: Where) -> Iterator[Thing]:
+    found = w.session.pages(
+        "application-autoscaling",
+        "describe_scalable_targets",
+        "ScalableTargets",
+        ServiceNamespace="sagemaker",
+        ResourceIds=[w.names.resource],
+    )
+    yield from (Thing(str(item["ResourceId"]), w.session.region) for item in found)
+
+
+def _endpoints(w: Where) -> Iterator[Thing]:
+    try:
+        found = w.session.call("sagemaker", "describe_endpoint", EndpointName=w.names.base)
+    except NotThere:
+        return
+    yield Thing(w.names.base, w.session.region, _endpoint_price(w, found))
+
+
+def _configs(w: Where) -> Iterator[Thing]:
+    found = w.session.pages("sagemaker", "list_endpoint_configs", "EndpointConfigs", NameContains=w.names.each)
+    yield from (Thing(str(item["EndpointConfigName"]), w.session.region) for item in found)
+
+
+def _models(w: Where) -> Iterator[Thing]:
+    found = w.session.pages("sagemaker", "list_models", "Models", NameContains=w.names.each)
+    yield from (Thing(str(item["ModelName"]), w.session.region) for item in found)
+
+
+def _projects(w: Where) -> Iterator[Thing]:
+    found = w.session.call("codebuild", "batch_get_projects", names=[w.names.base]).get("projects") or []
+    yield from (Thing(str(item["name"]), w.session.region) for item in found)
+
+
+def _objects(w: Where) -> Iterator[Thing]:
+    """Objects of this deployment, in whichever bucket they are."""
+    for bucket in w.ours(w.bucket):
+        yield from (Thing(f"{bucket}/{key}", w.session.region) for key in _keys(w.session, bucket, f"{w.names.id}/"))
+
+
+def _buckets(w: Where) -> Iterator[Thing]:
+    yield from _there(w, "s3", "head_bucket", w.names.base, w.session.region, Bucket=w.names.base)
+
+
+def _repositories(w: Where) -> Iterator[Thing]:
+    """The own repository; one that an earlier deployment made, and this one took over, is ours by flexserve's tag."""
+    for name in w.ours(w.repository):
+        try:
+            found = w.session.call("ecr", "describe_repositories", repositoryNames=[name])["repositories"][0]
+        except NotThere:
+            continue
+        if name != w.names.base:
+            answer = w.session.call("ecr", "list_tags_for_resource", resourceArn=found["repositoryArn"])
+            if {str(t["Key"]): str(t["Value"]) for t in answer.get("tags") or []}.get("app") != "flexserve":
+                continue
+        gib = _stored(w.session, name)
+        price = _listed("ecr-storage", w.session.region)
+        costs = None if price is None else round(gib * price / HOURS_A_MONTH, 6)
+        yield Thing(name, w.session.region, costs, f"holds {gib:.2f} GiB of built images" if image_ids(w.session, name) else "")
+
+
+def _log_groups(w: Where) -> Iterator[Thing]:
+    """The endpoint's log is kept while there is something in it: it says why. What is in it goes by its retention."""
+    for name in (w.names.build_logs, w.names.logs):
+        for item in w.session.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name):
+            if item["logGroupName"] != name:
+                continue
+            streams = w.session.call("logs", "describe_log_streams", logGroupName=name, limit=1).get("logStreams")
+            days = item.get("retentionInDays")
+            kept = f"the endpoint's log, for {days or 'ever'} days" if streams and name == w.names.logs else ""
+            yield Thing(name, w.session.region, 0.0, kept)
+
+
+def _budgets(w: Where) -> Iterator[Thing]:
+    try:
+        account = str(w.session.call("sts", "get_caller_identity")["Account"])
+        w.session.call("budgets", "describe_budget", AccountId=account, BudgetName=w.names.base)
+    except FlexserveError:  # there is none, or who asks may not see budgets, and so has made none
+        return
+    yield Thing(f"{account}/{w.names.base}", "global")
+
+
+def _roles(w: Where) -> Iterator[Thing]:
+    for name in (w.names.run, w.names.build, w.names.clock):
+        yield from _there(w, "iam", "get_role", name, "global", RoleName=name)
+
+
+def _there(w: Where, service: str, operation: str, id_: str, place: str, **params: str) -> Iterator[Thing]:
+    try:
+        w.session.call(service, operation, **params)
+    except NotThere:
+        return
+    yield Thing(id_, place)
+
+
+def image_ids(session: Session, repository: str) -> list[dict[str, Any]]:
+    """The images of a repository; none where it is not there."""
+    try:
+        return [dict(i) for i in session.pages("ecr", "list_images", "imageIds", repositoryName=repository)]
+    except NotThere:
+        return []
+
+
+def _stored(session: Session, repository: str) -> float:
+    """GiB that a repository's images take, as ECR counts them."""
+    found = session.pages("ecr", "describe_images", "imageDetails", repositoryName=repository)
+    return float(sum(int(item.get("imageSizeInBytes") or 0) for item in found)) / (1 << 30)
+
+
+def _keys(session: Session, bucket: str, prefix: str) -> list[str]:
+    try:
+        return [str(i["Key"]) for i in session.pages("s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)]
+    except NotThere:
+        return []
+
+
+def settle(session: Session, name: str) -> None:
+    """Wait while SageMaker makes or changes the endpoint: until then it refuses to delete it. Raises `TimedOut`."""
+    waited = 0.0
+    while session.call("sagemaker", "describe_endpoint", EndpointName=name)["EndpointStatus"] in MOVING:
+        if waited >= MOVES_S:
+            raise TimedOut(f"{name} is still being made after {MOVES_S / 60:.0f} minutes", way_out="`flexserve down` again, later")
+        session.pause(LOOK_S)
+        waited += LOOK_S
+
+
+def _no_endpoint(session: Session, name: str) -> bool:
+    session.call("sagemaker", "describe_endpoint", EndpointName=name)  # `NotThere` is the end
+    return False
+
+
+def _delete(service: str, operation: str, key: str) -> Callable[[Session, str], None]:
+    def delete(session: Session, id_: str) -> None:
+        session.call(service, operation, **{key: id_})
+
+    return delete
+
+
+def _delete_project(session: Session, id_: str) -> None:
+    """CodeBuild deletes what is not there as well."""
+    session.call("codebuild", "delete_project", name=id_)
+
+
+def _delete_scaling(session: Session, id_: str) -> None:
+    session.call(
+        "application-autoscaling",
+        "deregister_scalable_target",
+        ServiceNamespace="sagemaker",
+        ResourceId=id_,
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+    )
+
+
+def _delete_object(session: Session, id_: str) -> None:
+    bucket, _, key = id_.partition("/")
+    session.call("s3", "delete_object", Bucket=bucket, Key=key)
+
+
+def _delete_bucket(session: Session, id_: str) -> None:
+    for key in _keys(session, id_, ""):
+        session.call("s3", "delete_object", Bucket=id_, Key=key)
+    session.call("s3", "delete_bucket", Bucket=id_)
+
+
+def _delete_repository(session: Session, id_: str) -> None:
+    session.call("ecr", "delete_repository", repositoryName=id_, force=True)
+
+
+def _delete_budget(session: Session, id_: str) -> None:
+    account, _, name = id_.partition("/")
+    session.call("budgets", "delete_budget", AccountId=account, BudgetName=name)
+
+
+def _delete_role(session: Session, id_: str) -> None:
+    for name in session.pages("iam", "list_role_policies", "PolicyNames", RoleName=id_):
+        session.call("iam", "delete_role_policy", RoleName=id_, PolicyName=name)
+    session.call("iam", "delete_role", RoleName=id_)
+
+
+KINDS = (
+    Kind("schedule", _schedules, _delete("scheduler", "delete_schedule", "Name")),
+    Kind("scaling", _scaling, _delete_scaling),
+    Kind("endpoint", _endpoints, _delete("sagemaker", "delete_endpoint", "EndpointName"), _no_endpoint, settle),
+    Kind("endpoint-config", _configs, _delete("sagemaker", "delete_endpoint_config", "EndpointConfigName")),
+    Kind("model", _models, _delete("sagemaker", "delete_model", "ModelName")),
+    Kind("build-project", _projects, _delete_project),
+    Kind("object", _objects, _delete_object),
+    Kind("bucket", _buckets, _delete_bucket),
+    Kind("budget", _budgets, _delete_budget),
+    Kind("log-group", _log_groups, _delete("logs", "delete_log_group", "logGroupName")),
+    Kind("repository", _repositories, _delete_repository),
+    Kind("role", _roles, _delete_role),
+)
+"""In the order in which they can be deleted: SageMaker frees the machines with the role, so that goes last."""
+
+
+def _endpoint_price(w: Where, endpoint: dict[str, Any]) -> float | None:
+    """The machines that it has now, by its configuration's type; one that failed has none."""
+    from catalog.loader import Catalog
+
+    if endpoint["EndpointStatus"] == "Failed":
+        return 0.0
+    try:
+        config = w.session.call("sagemaker", "describe_endpoint_config", EndpointConfigName=endpoint["EndpointConfigName"])
+    except NotThere:
+        return None
+    variant = config["ProductionVariants"][0]
+    found = Catalog.load().price(str(variant.get("InstanceType")), region=w.session.region, provisioning="on_demand")
+    shown = (endpoint.get("ProductionVariants") or [{}])[0]
+    count = int(shown.get("CurrentInstanceCount") or shown.get("DesiredInstanceCount") or variant.get("InitialInstanceCount") or 1)
+    return found.usd * count if found else None
+
+
+def _listed(item: str, region: str) -> float | None:
+    from catalog.loader import Catalog
+
+    found = Catalog.load().price(item, region=region)
+    return found.usd if found else None

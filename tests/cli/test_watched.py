@@ -1,0 +1,209 @@
+"""The engine is stopped once the target knows that what it makes will not serve; and what `--wait-out` does then."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from flexserve.lifecycle import watched
+from flexserve.lifecycle.cleared import cleared
+from flexserve.lifecycle.down import down
+from flexserve.lifecycle.parts import Changes, EngineFailed
+from flexserve.lifecycle.watched import WatchedEngine
+from infra.targets.protocol import Billable, DeploymentRef
+from tests.cli.fakes import FakeLive, World, machine
+from verdict.errors import Interrupted, LeftBehind, NoCapacity, Refused
+
+REF = DeploymentRef("s", "id1", {})
+
+
+class Watching(FakeLive):
+    """Tells its verdict from the given look on."""
+
+    def __init__(self, after: int, verdict: Exception | None = None) -> None:
+        super().__init__()
+        self.looks, self.after, self.verdict = 0, after, verdict or NoCapacity("none left", way_out="elsewhere")
+
+    def watch(self, deployment: DeploymentRef) -> Exception | None:
+        self.looks += 1
+        return self.verdict if self.looks > self.after else None
+
+
+class Working:
+    """An engine that works until it is stopped, or for some looks."""
+
+    def __init__(self, *, deaf: bool = False, ends: bool = False) -> None:
+        self.stopped, self.ended = threading.Event(), threading.Event()
+        self.deaf, self.ends, self.calls = deaf, ends, []
+
+    def stop(self, *, hard: bool = False) -> None:
+        self.calls.append("hard" if hard else "soft")
+        if hard or not self.deaf:
+            self.stopped.set()
+
+    def preview(self) -> Changes:
+        return Changes({"create": 1})
+
+    def destroy(self) -> Changes:
+        return Changes({"delete": 1})
+
+    def up(self, **options: object) -> Changes:
+        self.calls.append(options)
+        if self.ends:
+            return Changes({"create": 1})
+        assert self.stopped.wait(20)
+        raise EngineFailed("pulumi up failed", diagnostics=("cancelled",))
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    monkeypatch.setattr(watched, "LOOK_S", 0.01)
+    monkeypatch.setattr(watched, "PATIENCE_S", 0.2)
+
+
+def engine(inner, live, ref=REF):
+    return WatchedEngine("s", inner, lambda: ref, lambda _: live, [].append)
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_verdict_stops_the_engine_and_is_the_error(deaf):
+    inner = Working(deaf=deaf)
+    with pytest.raises(NoCapacity) as error:
+        engine(inner, Watching(after=2)).up(rerun=False)
+    assert inner.calls == [{"rerun": False}, "soft", *(["hard"] if deaf else [])]
+    assert "flexserve down -s s" in error.value.way_out and error.value.way_out.startswith("elsewhere")
+
+
+def test_an_update_that_was_rolled_back_went_well_and_is_an_error_all_the_same():
+    with pytest.raises(NoCapacity):
+        engine(Working(ends=True), Watching(after=0)).up()
+
+
+def test_without_a_verdict_the_engine_has_the_word():
+    assert engine(Working(ends=True), Watching(after=99)).up().counts == {"create": 1}
+    inner = Working()
+    inner.stopped.set()
+    with pytest.raises(EngineFailed):
+        engine(inner, Watching(after=99)).up()
+
+
+def test_the_cause_is_asked_for_once_more_when_the_engine_failed_first():
+    inner = Working()
+    inner.stopped.set()
+    with pytest.raises(NoCapacity):
+        engine(inner, Watching(after=0), REF).up()
+
+
+def test_a_target_that_cannot_watch_is_left_alone():
+    assert engine(Working(ends=True), FakeLive()).up().counts == {"create": 1}
+
+
+def test_nothing_is_watched_before_there_is_an_id():
+    live = Watching(after=0)
+    assert engine(Working(ends=True), live, ref=None).up().counts == {"create": 1} and live.looks == 0
+
+
+def test_an_interruption_stays_one():
+    class Interrupting(Working):
+        def up(self, **options: object) -> Changes:
+            raise Interrupted("ctrl-c")
+
+    with pytest.raises(Interrupted):
+        engine(Interrupting(), Watching(after=0)).up()
+
+
+class Held(FakeLive):
+    """Cannot be deleted for some looks."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+
+    def held(self, deployment: DeploymentRef) -> str:
+        self.looks -= 1
+        return "fs-1 is Creating" if self.looks >= 0 else ""
+
+    def holder(self, deployment: DeploymentRef) -> Billable | None:
+        return next((t for t in self.things if t.kind == "endpoint"), None)
+
+
+def test_down_waits_until_the_cloud_lets_go_before_the_engine_deletes():
+    said: list[str] = []
+    world = World(live=Held(3)).lives()
+    down(world.parts(), purge=False, say=said.append, tokens=lambda _: None)
+    assert [line for line in said if "Creating" in line] and world.clock.at == pytest.approx(15.0)
+    assert world.calls == ["destroy"]
+
+
+@pytest.mark.parametrize(("known", "first"), [(False, ["fs-1"]), (True, [])])
+def test_a_machine_that_the_engine_never_recorded_goes_before_what_it_needs(known, first):
+    order: list[list[str]] = []
+    world = World(live=Held(0)).lives()
+    if not known:
+        world.ref = REF
+    world.live.things = [Billable("role", "fs-1-run", "global", 0.0), Billable("endpoint", "fs-1", "here", 1.0)]
+
+    def destroys(w: World) -> Changes:
+        order.append(list(w.live.deleted))
+        return Changes({"delete": 1})
+
+    world.destroys = destroys
+    gone = down(world.parts(), purge=False, say=lambda _: None, tokens=lambda _: None)
+    assert order == [first] and not gone.left_behind
+
+
+def test_the_id_of_what_is_kept_is_remembered_for_a_purge():
+    world = World(live=Held(0)).lives()
+    world.live.things = [Billable("repository", "fs-1", "here", 0.1, "holds images")]
+    gone = down(world.parts(), purge=False, say=lambda _: None, tokens=lambda _: None)
+    assert gone.kept and world.note.held is not None
+    world.ref = None
+    gone = down(world.parts(), purge=True, say=lambda _: None, tokens=lambda _: None)
+    assert not gone.kept and world.live.deleted == ["fs-1"] and world.note.held is None
+
+
+def test_down_does_not_wait_for_ever():
+    world = World(live=Held(10**9)).lives()
+    down(world.parts(), purge=False, say=lambda _: None, tokens=lambda _: None)
+    assert world.calls == ["destroy"] and world.clock.at < 82 * 60
+
+
+def failing(error):
+    def make():
+        raise error
+
+    return make
+
+
+def test_wait_out_deletes_what_failed_and_keeps_its_error():
+    world = World()
+    world.ref = REF
+    with pytest.raises(NoCapacity) as error:
+        cleared(world.parts(), failing(NoCapacity("none", way_out="x; `flexserve down -s s` deletes")), lambda _: None)
+    assert world.calls == ["destroy"] and error.value.way_out == "x; all of it is deleted"
+
+
+def test_wait_out_says_what_is_left():
+    world = World()
+    world.ref = REF
+    world.live.things, world.live.undeletable = [Billable("endpoint", "fs-1", "here", 1.0)], {"fs-1"}
+    with pytest.raises(LeftBehind, match="endpoint fs-1"):
+        cleared(world.parts(), failing(NoCapacity("none")), lambda _: None)
+
+
+@pytest.mark.parametrize("error", [Refused("r", why="w", way_out="o"), Interrupted("i")])
+def test_wait_out_leaves_everything_after_a_refusal_or_ctrl_c(error):
+    world = World()
+    world.ref = REF
+    with pytest.raises(type(error)):
+        cleared(world.parts(), failing(error), lambda _: None)
+    assert world.calls == []
+
+
+def test_wait_out_does_not_throw_away_what_served_before():
+    world = World().lives()
+    assert world.live.machine == machine()
+    with pytest.raises(NoCapacity):
+        cleared(world.parts(), failing(NoCapacity("none")), lambda _: None)
+    assert world.calls == []
