@@ -6,11 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from infra.deployment import Deployment, from_stack_text
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT = "0123456789abcdef" * 2 + "01234567"
+# A host with other work is no slow function, and no slow strategy.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 FILLED_IN = ("target.project=acme-1", 'access.members=["user:ops@acme.test"]')
 
 

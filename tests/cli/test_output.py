@@ -82,17 +82,17 @@ def test_enter_is_yes_and_end_of_input_is_no(monkeypatch, capsys, tpu_v6e, typed
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     plan = make_plan(tpu_v6e(), Catalog.load())
     if yes:
-        command.ask(plan, None)
+        command.ask(plan, (), None)
     else:
         with pytest.raises(FlexserveError, match="nothing was changed"):
-            command.ask(plan, None)
+            command.ask(plan, (), None)
     asked = capsys.readouterr()
     assert asked.out == "" and "$1.355/h, $5.42 for 4h, without 200 GB hyperdisk-balanced? [Y/n]" in asked.err
 
 
 def test_a_live_machine_gets_another_question(monkeypatch, capsys, tpu_v6e):
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    command.ask(make_plan(tpu_v6e(), Catalog.load()), Changes({"update": 1}))
+    command.ask(make_plan(tpu_v6e(), Catalog.load()), (), Changes({"update": 1}))
     assert "Apply this to the live machine?" in capsys.readouterr().err
 
 
