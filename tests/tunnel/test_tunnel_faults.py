@@ -9,6 +9,7 @@ import pytest
 
 from flexserve.tunnel.dial import open_tunnel
 from tests.tunnel.backend import stream
+from tests.tunnel.conftest import PATIENT
 from verdict.errors import FlexserveError
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,7 @@ async def ask(port: int, command: str, upload: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("instance", SURVIVED)
 async def test_every_byte_arrives_both_ways(world, instance) -> None:
-    async with open_tunnel(world.access(instance), options=world.options()) as tunnel:
+    async with open_tunnel(world.access(instance), options=world.options(limits=PATIENT)) as tunnel:
         assert await ask(tunnel.port, f"send {SIZE}") == stream(SIZE)
         upload = stream(SIZE, 7)
         assert (await ask(tunnel.port, f"sink {SIZE}", upload)).decode() == hashlib.sha256(upload).hexdigest()
