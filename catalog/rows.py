@@ -45,7 +45,7 @@ class MachineType(Row, frozen=True, kw_only=True):
     """A machine that a cloud rents out; `accelerators` is the number of chips.
 
     `service`: which of the cloud's services rents it out, where it is not the one for plain machines. `local_disk_gb`: the disk
-    that comes with the machine (10^9 bytes), 0 where a disk is chosen.
+    that comes with the machine (10^9 bytes), 0 where a disk is chosen. `processor`: as container images name it.
     """
 
     name: str
@@ -57,6 +57,7 @@ class MachineType(Row, frozen=True, kw_only=True):
     disk_types: tuple[str, ...]
     service: str = ""
     local_disk_gb: int = 0
+    processor: str = "amd64"
 
 
 class DiskType(Row, frozen=True, kw_only=True):

@@ -88,7 +88,7 @@ def _check_parts(config: registry.TargetConfig, common: Common, values: Mapping[
             raise BadConfig(
                 f"{NAMESPACE}:{part}: a {config.kind} target has none", why=why, way_out=f"leave {NAMESPACE}:{part} out"
             )
-        if getattr(common, part) is None and why is None:
+        if getattr(common, part) is None and why is None and part not in config.optional:
             raise BadConfig(f"{NAMESPACE}:{part}: missing")
 
 

@@ -11,6 +11,7 @@ from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
 from infra.deployment import Deployment
 from infra.fit import KvFit, kv_fit
+from infra.image_facts import ImageFacts
 from infra.pricing import Cost, cost
 from infra.rules.every import RULES
 from infra.rules.rule import Situation, apply
@@ -100,13 +101,16 @@ class Plan(Struct, frozen=True):
         return document
 
 
-def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = ()) -> Plan:
-    """Check every rule, then fill in everything. Raises `Refused` (exit 3) or `BadConfig` (exit 2)."""
+def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (), read: ImageFacts | None = None) -> Plan:
+    """Check every rule, then fill in everything. Raises `Refused` (exit 3) or `BadConfig` (exit 2).
+
+    `read`: what the image says of itself, where somebody has asked its registry.
+    """
     target, common = deployment.target, deployment.common
     machine = catalog.machine_types.get(target.machine_type)
     accelerator = catalog.accelerators.get(machine.accelerator) if machine else None
     image = catalog.image(common.image.repository, common.image.tag) if common.image else None
-    situation = Situation(deployment, catalog, machine, accelerator, catalog.models.get(common.model.name), image)
+    situation = Situation(deployment, catalog, machine, accelerator, catalog.models.get(common.model.name), image, read)
     allowed = apply(RULES, situation, (*common.allow, *allow))
     model = situation.model
     assert machine is not None and accelerator is not None and model is not None  # the final rules saw to it

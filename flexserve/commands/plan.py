@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from flexserve.output import Output, canonical, dollars, table
@@ -12,6 +12,8 @@ from infra.duration import words
 from verdict.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from infra.deployment import Deployment
+    from infra.image_facts import ImageFacts
     from infra.places import Place
     from infra.plan import Plan
 
@@ -33,13 +35,21 @@ def run(stack: str, sets: Sequence[str], allow: Sequence[str], output: Output, *
     return ExitCode.DONE
 
 
-def load(project: Project, stack: str, sets: Sequence[str] = (), allow: Sequence[str] = ()) -> Plan:
-    """Read the stack file and check every rule."""
+def load(
+    project: Project,
+    stack: str,
+    sets: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    read: Callable[[Deployment], ImageFacts] | None = None,
+) -> Plan:
+    """Read the stack file and check every rule. `read` asks an image's registry, for a target that has rules about the answer."""
     from catalog.loader import Catalog
     from infra.deployment import from_stack_file
     from infra.plan import make_plan
 
-    return make_plan(from_stack_file(project.root, stack, sets), Catalog.load(), allow)
+    deployment = from_stack_file(project.root, stack, sets)
+    facts = read(deployment) if read and deployment.image is not None and deployment.target.reads_image else None
+    return make_plan(deployment, Catalog.load(), allow, facts)
 
 
 def where(plan: Plan, allow: Sequence[str]) -> tuple[Place, ...]:

@@ -26,6 +26,8 @@ from verdict.errors import BadConfig, FlexserveError
 from verdict.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from infra.deployment import Deployment
+    from infra.image_facts import ImageFacts
     from infra.places import Place
     from infra.plan import Plan
 
@@ -36,7 +38,7 @@ def run(
     """Bring the stack up, or raise what stopped it."""
     seconds = limit(timeout)
     project = find()
-    plan = load(project, stack, allow=allow)
+    plan = load(project, stack, allow=allow, read=read)
     asked = where(plan, allow)
     if wait:  # it ends with an answer through the tunnel
         require(programs(plan.deployment.target.kind))
@@ -65,6 +67,17 @@ def run(
     served = cleared(surroundings, make, output.say) if wait_out else make()
     output.result(document(served), text(served, output))
     return ExitCode.DONE
+
+
+def read(deployment: Deployment) -> ImageFacts:
+    """What the stack's image says of itself, asked of its registry by digest."""
+    from catalog.loader import Catalog
+    from infra.clouds import image_config
+
+    image, machine = deployment.image, Catalog.load().machine_types.get(deployment.target.machine_type)
+    assert image is not None
+    reference = image.digest or image.tag or "latest"
+    return image_config.read(image.repository, reference, machine.processor if machine else "amd64")
 
 
 def limit(text: str) -> int:

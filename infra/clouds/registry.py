@@ -48,13 +48,13 @@ def digest(
         headers = {"Accept": MANIFESTS}
         answer = ask(http, "HEAD", url, headers=headers, sleep=sleep)
         if answer.status_code == 401:
-            headers |= _authorization(http, answer, sleep)
+            headers |= authorization(http, answer, sleep)
             answer = ask(http, "HEAD", url, headers=headers, sleep=sleep)
         if answer.status_code == 404:
             raise BadConfig(
                 f"flexserve:image.name: {repository} has no tag {tag!r}", way_out=_nearest(http, base, name, tag, headers, sleep)
             )
-        _check(answer, repository)
+        check(answer, repository)
         found: str = answer.headers.get("docker-content-digest", "")
     if not _DIGEST.fullmatch(found):
         raise CannotTell(f"the registry gave no digest for {repository}:{tag}", way_out="pin the image as NAME@sha256:…")
@@ -70,19 +70,20 @@ def place(repository: str, environ: Mapping[str, str]) -> tuple[str, str]:
     return override or (f"https://{first}" if named_host else DEFAULT), name
 
 
-def _authorization(http: httpx.Client, answer: httpx.Response, sleep: Callable[[float], None]) -> dict[str, str]:
+def authorization(http: httpx.Client, answer: httpx.Response, sleep: Callable[[float], None]) -> dict[str, str]:
     """Follow the registry's challenge as an anonymous client."""
     challenge = dict(_CHALLENGE.findall(answer.headers.get("www-authenticate", "")))
     if "realm" not in challenge:
         raise NoAccess("the registry asks for credentials in an unknown way", way_out="pin the image as NAME@sha256:…")
     params = {k: challenge[k] for k in ("service", "scope") if k in challenge}
     token = ask(http, "GET", challenge["realm"], params=params, sleep=sleep)
-    _check(token, "the registry's token service")
+    check(token, "the registry's token service")
     document = token.json()
     return {"Authorization": f"Bearer {document.get('token') or document.get('access_token')}"}
 
 
-def _check(answer: httpx.Response, what: str) -> None:
+def check(answer: httpx.Response, what: str) -> None:
+    """Raise what a refusal means: `Throttled`, `NoAccess`, or a plain error."""
     if answer.status_code == 429:
         raise Throttled(
             f"{what}: too many requests from this address",

@@ -75,6 +75,16 @@ def member_not_named(s: Situation) -> Broken | None:
     return None
 
 
+def no_way_out(s: Situation) -> Broken | None:
+    """`egress: existing` on a network of our own: nothing there leads out."""
+    if s.deployment.common.egress != "existing" or getattr(s.deployment.target, "network", None) != "own":
+        return None
+    return Broken(
+        "a network that flexserve makes has no other way out than the one that it makes: the machine could fetch nothing",
+        "set egress to address or nat, or target.network to a network of yours",
+    )
+
+
 def unknown_machine_type(s: Situation) -> Broken | None:
     """A machine type that the catalog does not have for this cloud."""
     name, cloud = s.deployment.target.machine_type, s.deployment.target.cloud
@@ -248,6 +258,7 @@ COMMON: Sequence[Rule] = tuple(
         (placeholder, False),
         (ingress_open, False),
         (member_not_named, False),
+        (no_way_out, False),
         (unknown_machine_type, True),
         (machine_of_another_service, True),
         (unknown_model, True),

@@ -11,6 +11,7 @@ from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
 from infra.deployment import Deployment
 from infra.fit import disk_needed_gb
+from infra.image_facts import ImageFacts
 from infra.wording import nearest
 from verdict.errors import BadConfig, Refused
 
@@ -26,6 +27,7 @@ class Situation(Struct, frozen=True):
     accelerator: Accelerator | None
     model: Model | None
     image: Image | None
+    read: ImageFacts | None = None  # what the image itself says; None: nobody has read it
 
     @property
     def disk_gb(self) -> int:

@@ -34,6 +34,10 @@ class TargetSettings(Settings):
     """Parts of the stack file (`image`, `access`, `egress`) that this kind of target has not, and why not."""
     service: ClassVar[str] = ""
     """Which of the cloud's services rents out the machines, as in the catalog; empty for the one for plain machines."""
+    optional: ClassVar[frozenset[str]] = frozenset()
+    """Parts of the stack file that this kind of target may have or not."""
+    reads_image: ClassVar[bool] = False
+    """Whether `flexserve up` reads an image's own config before it asks for anything."""
     server_host: ClassVar[str | None] = None
     """The address that the server listens on, where the tunnel ends on the machine itself."""
 

@@ -24,6 +24,8 @@ class TargetConfig(Protocol):
     cloud: ClassVar[str]
     service: ClassVar[str]
     without: ClassVar[Mapping[str, str]]
+    optional: ClassVar[frozenset[str]]
+    reads_image: ClassVar[bool]
     server_host: ClassVar[str | None]
     server_port: ClassVar[int | None]
 

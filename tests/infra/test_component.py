@@ -101,7 +101,7 @@ def test_all_is_well_with_the_shipped_stack(register):
     ("sets", "made"),
     [
         (["egress=nat"], {"Router": 1, "RouterNat": 1}),
-        (["egress=existing"], {"Router": 0}),
+        (["egress=existing", "allow=[no-way-out]"], {"Router": 0}),
         (["target.network={name: mine, subnetwork: mine}"], {"Network": 0, "Subnetwork": 0, "Firewall": 2}),
         (["target.service_account=vllm-box@acme-1.iam.gserviceaccount.com"], {"Account": 0, "SecretIamMember": 1}),
         (["secret.grant=existing"], {"SecretIamMember": 0}),

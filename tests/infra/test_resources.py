@@ -67,7 +67,7 @@ def test_flex_start_asks_for_all_that_belongs_together(make):
 
 @pytest.mark.parametrize(("egress", "address"), [("address", [{}]), ("nat", None), ("existing", None)])
 def test_only_the_address_way_out_has_an_address(make, egress, address):
-    s = make(f"egress={egress}")
+    s = make(f"egress={egress}", "allow=[no-way-out]")
     interface = r.instance(s.plan, s.kept, Boot(), subnetwork_id="S", email="E")["network_interfaces"][0]
     assert interface.get("access_configs") == address
 

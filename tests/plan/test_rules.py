@@ -5,6 +5,7 @@ import pytest
 from catalog.loader import Catalog
 from infra.plan import make_plan
 from infra.rules.every import RULES
+from infra.targets.ec2_spot import rules as ec2_spot
 from infra.targets.sagemaker import rules as sagemaker
 from verdict.errors import BadConfig, Refused
 from verdict.exit_codes import ExitCode
@@ -25,6 +26,7 @@ BROKEN = [
     ("member-not-named", "access.members=['domain:acme.test']", "user:"),
     ("member-not-named", "access.members=[ops@acme.test]", "user:"),
     ("member-not-named", "access.members=['user:']", "user:"),
+    ("no-way-out", "egress=existing", "target.network"),
     ("unknown-machine-type", "target.machine_type=ct6e-standard-2t", "ct6e-standard"),
     ("unknown-model", "model.name=google/gemma-4-E2B-ti", "google/gemma-4-E2B-it"),
     ("unknown-image", "image.name=vllm/vllm-openai:v0.27.0", "vllm/vllm-tpu:v0.27.0"),
@@ -42,7 +44,9 @@ BROKEN = [
 ]
 # In test_rules_g5g.py and test_rules_sagemaker.py.
 SAGEMAKER = {rule.id for rule in sagemaker.RULES} | {"machine-of-another-service"}
-ELSEWHERE = {"zone-without-size", "attention-backend-unsupported", "group-too-large", "vllm-too-old", "build-too-long"}
+ELSEWHERE = {"zone-without-size", "attention-backend-unsupported", "group-too-large", "vllm-too-old", "build-too-long"} | {
+    rule.id for rule in ec2_spot.RULES
+}
 
 
 @pytest.mark.parametrize(("rule", "setting", "way_out"), BROKEN)

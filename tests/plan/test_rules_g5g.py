@@ -10,6 +10,7 @@ from msgspec import structs
 
 from catalog.loader import Catalog
 from infra.checker import check
+from infra.image_facts import ImageFacts, of_config
 from infra.plan import make_plan
 from infra.rules.every import RULES
 from infra.targets.ec2_spot.config import Config
@@ -30,6 +31,13 @@ BROKEN = [
     ("zone-without-size", [*JAKARTA, "target.machine_type=g5g.metal", "target.larger=[g5g.8xlarge]"], "g5g.metal"),
     ("window-bounds", ["window=9m"], "flexserve:window"),
     ("window-bounds", ["window=8d"], "flexserve:window"),
+    ("no-way-out", ["egress=existing"], "target.network"),
+    ("spot-persistent", ["target.spot_instance_type=persistent"], "one-time"),
+    ("spot-persistent", ["target.spot_instance_type=persistent", "target.interruption_behavior=terminate"], "one-time"),
+    ("spot-persistent", ["target.spot_instance_type=persistent", "target.interruption_behavior=stop"], "one-time"),
+    ("interruption-unsupported", ["target.interruption_behavior=hibernate"], "terminate"),
+    ("interruption-unsupported", ["target.interruption_behavior=stop"], "terminate"),
+    ("image-not-run", ["image.name=vllm/vllm-openai:v0.32.0"], "target.build"),
     ("dtype-unsupported", ["serving.dtype=bfloat16"], "float16"),
     ("kv-dtype-unsupported", ["serving.kv_cache_dtype=fp8"], "auto"),
     ("kv-dtype-unsupported", ["serving.kv_cache_dtype=fp8_e5m2"], "auto"),
@@ -129,17 +137,64 @@ def test_the_rule_is_the_kernels_own_arithmetic(heads):
     assert (rule.check(Situation) is not None) == (asked > limits.SHARED_BYTES)
 
 
+OF_ARM = {"architecture": "arm64", "config": {"Env": ["CUDA_VERSION=13.0.1", "TORCH_CUDA_ARCH_LIST=7.5 8.0+PTX"]}}
+X86 = {**OF_ARM, "architecture": "amd64"}
+OTHER_CARDS = {"architecture": "arm64", "config": {"Env": ["TORCH_CUDA_ARCH_LIST=8.0;8.6;9.0a+PTX"]}}
+SILENT = {"architecture": "arm64", "config": {}}
+
+
+@pytest.mark.parametrize(
+    ("facts", "rule", "says"),
+    [
+        (of_config("sha256:1", X86), "image-processor", "is for amd64, g5g.xlarge is arm64"),
+        (ImageFacts("sha256:1", ("amd64", "s390x")), "image-processor", "is for amd64, s390x"),
+        (of_config("sha256:1", OTHER_CARDS), "image-without-card", "code for 8.0, 8.6, 9.0a, NVIDIA T4G (Turing) is 7.5"),
+        (of_config("sha256:1", SILENT), "image-without-card", "does not say for which cards"),
+        (of_config("sha256:1", OF_ARM), "image-not-run", "from a build"),
+    ],
+)
+def test_an_image_is_refused_by_what_its_own_config_says(g5g_spot, facts, rule, says):
+    """Whatever its tag says: all have the same here."""
+    deployment = g5g_spot("image.name=acme/vllm:arm64-sm75")
+    with pytest.raises(Refused) as error:
+        make_plan(deployment, Catalog.load(), read=facts)
+    assert error.value.rule == rule and says in error.value.why and error.value.way_out and error.value.exit_code == 3
+
+
+def test_a_tpu_stack_has_no_such_rules(tpu_v6e):
+    assert make_plan(tpu_v6e(), Catalog.load(), read=of_config("sha256:1", SILENT)).allowed == ()
+
+
+def test_an_existing_network_may_have_its_own_way_out(g5g_spot):
+    network = "target.network={vpc: vpc-12345678, subnets: {us-east-1a: subnet-12345678}}"
+    assert make_plan(g5g_spot("egress=existing", network, "target.zones=[us-east-1a]"), Catalog.load()).allowed == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "cards", "cuda"),
+    [
+        (OF_ARM, ("7.5", "8.0"), "13.0.1"),
+        ({"config": {"Labels": {"flexserve.cuda-arch-list": "7.5"}}}, ("7.5",), ""),
+        ({"config": {"Env": ["TORCH_CUDA_ARCH_LIST="], "Labels": {"flexserve.cuda-arch-list": "7.5"}}}, ("7.5",), ""),
+        ({"config": {"Env": None, "Labels": None}}, (), ""),
+        ({}, (), ""),
+    ],
+)
+def test_what_an_images_config_tells(config, cards, cuda):
+    facts = of_config("sha256:1", config)
+    assert (facts.cards, facts.cuda) == (cards, cuda) and facts.processors == (config.get("architecture", "unknown"),)
+
+
 def test_rules_that_no_tpu_stack_can_break_are_broken_here():
-    assert {rule for rule, _, _ in BROKEN} | {"group-too-large"} >= ELSEWHERE
+    assert {rule for rule, _, _ in BROKEN} | {"group-too-large", "image-processor", "image-without-card"} >= ELSEWHERE
 
 
 BAD = [
-    ("target.spot_instance_type=persistent", "no such key"),
-    ("target.interruption_behavior=hibernate", "no such key"),
+    ("target.spot_instance_type=block", "one-time or persistent"),
+    ("target.interruption_behavior=suspend", "terminate, stop or hibernate"),
     ("target.hibernate=true", "no such key"),
     ("target.persistent=true", "no such key"),
     ("target.zone=us-east-1a", "did you mean zones?"),
-    ("image.name=vllm/vllm-openai:v0.32.0", "leave flexserve:image out"),
     ('access.members=["user:ops@acme.test"]', "ssm:StartSession"),
     ("target.region=US", "us-east-1"),
     ("target.zones=[use1-az1]", "us-east-1a"),

@@ -1,7 +1,6 @@
 """What a stack file may say about a spot machine on EC2.
 
-There are no keys for a persistent request or for hibernation: a request that outlives its machine makes another one unseen, and
-G5g does not hibernate (DescribeInstanceTypes).
+The keys for a persistent request and for hibernation are known, to be refused by name (`rules.py`).
 """
 
 from __future__ import annotations
@@ -62,9 +61,10 @@ class Config(TargetSettings):
 
     cloud: ClassVar[str] = "aws"
     without: ClassVar[Mapping[str, str]] = {
-        "image": "no published image has both aarch64 and this card: flexserve:target.build says which vLLM serves",
         "access": "who may open the tunnel is who has the right ssm:StartSession on the machine",
     }
+    optional: ClassVar[frozenset[str]] = frozenset({"image"})  # known and refused, by what it is (`rules.py`)
+    reads_image: ClassVar[bool] = True
     server_host: ClassVar[str | None] = "127.0.0.1"
 
     kind: Literal["ec2_spot"] = "ec2_spot"
@@ -79,6 +79,12 @@ class Config(TargetSettings):
     )
     placement_scores: bool = Field(
         True, description="Whether `flexserve up` asks EC2 which zone is likelier to have spot capacity, and goes there first."
+    )
+    spot_instance_type: Literal["one-time", "persistent"] = Field(
+        "one-time", description="EC2's key of that name. `persistent` is refused: it makes another machine, unseen."
+    )
+    interruption_behavior: Literal["terminate", "stop", "hibernate"] = Field(
+        "terminate", description="EC2's key of that name. What else there is is refused: no such machine stops or hibernates."
     )
     max_price_per_hour: float | None = Field(
         None, gt=0.001, description="Dollars an hour; the on-demand price when unset. A low one is interrupted more often."
