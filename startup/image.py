@@ -100,6 +100,8 @@ def shown(spec: BootSpec) -> str:
     """All of it as one text: image, environment, and the files that the image is built from."""
     boot = of(spec)
     lines = [f"# stack {spec.stack}: what its endpoint runs, in {boot.region} on {boot.gpu}"]
+    if not spec.resolved:
+        lines.append("# not resolved: image and model are by name until `up`; nothing is built or run like this")
     lines += [f"image {spec.image_reference}", f"built {boot.repository}:{key(spec)}" if boot.built else "built no"]
     lines += [f"env {name}={json.dumps(value, ensure_ascii=False)}" for name, value in environment(spec).items()]
     for name, data in context(spec).items():

@@ -15,16 +15,21 @@ from rehearsal.machine.images import ImageRegistry
 from rehearsal.machine.room import MachineRoom
 from rehearsal.sagemaker.base import AWS_IMAGES, REPOSITORY, Base
 from rehearsal.sagemaker.contracts import Manifest
+from verdict.errors import FlexserveError
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class LocalRegistry:
-    """`rehearsal.sagemaker.contracts.Images` over a room's registry. Raises `ValueError` for a sandbox, which keeps no layers."""
+    """`rehearsal.sagemaker.contracts.Images` over a room's registry. Raises `FlexserveError` for a sandbox: it keeps no layers."""
 
     def __init__(self, room: MachineRoom) -> None:
         if not isinstance(room.images, ImageRegistry):
-            raise ValueError("a sandbox keeps no images")
+            raise FlexserveError(
+                "a sandbox runs no containers",
+                why=room.why_sandbox,
+                way_out="rehearse a SageMaker stack as root on Debian or Ubuntu",
+            )
         self._images = room.images
         self._root = room.images.storage / "docker/registry/v2"
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal.machine.images import OPTIONS
+from rehearsal.machine.vllm import arguments
 from rehearsal.sagemaker.container import sagemaker_args
+from startup.vllm import VllmArgs, cli_argv, sagemaker_environment
 
 HERE = Path(sagemaker_args.__file__).parent
 PORT = ["--port", "8080"]
@@ -86,3 +89,22 @@ def test_it_ends_with_its_server():
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0 and time.monotonic() - began < 30
+
+
+def test_what_the_stack_says_arrives_at_the_server_in_either_spelling(tmp_path):
+    args = VllmArgs(
+        model="a/b",
+        served_model_name="x",
+        dtype="float16",
+        max_model_len=8192,
+        limit_mm_per_prompt={"image": 4, "audio": 1},
+        enable_auto_tool_choice=True,
+        tool_call_parser="gemma4",
+        extra={"enforce-eager": True, "max-num-seqs": 8},
+    )
+    options = arguments.load(OPTIONS)["serve_options"]
+
+    def parsed(words):
+        return {name: value for name, value in vars(arguments.parse(words, options)).items() if name not in ("model_tag", "port")}
+
+    assert parsed(sagemaker_args.words(sagemaker_environment(args), tmp_path)) == parsed(cli_argv(args))

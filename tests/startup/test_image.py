@@ -57,6 +57,7 @@ def test_what_is_run_as_it_is_has_no_files_and_no_tag():
 def test_an_unresolved_base_is_shown_and_not_built():
     loose = replace(ENDPOINT, image_digest=None)
     assert f"FROM {ENDPOINT.image}:{ENDPOINT.image_tag}\n".encode() in image.context(loose)["Dockerfile"]
+    assert b"# not resolved: " in render(loose).script and b"# not resolved: " not in render(ENDPOINT).script
     with pytest.raises(BadConfig, match="no tag"):
         image.image_key(loose)
 
