@@ -85,6 +85,7 @@ class Session:
         try:
             answer = ask(self._client(service))
         except b.ClientError as error:
+            self._note(error.response)  # a refusal tells the time as well
             raise _meant(error) from error
         except (b.NoCredentialsError, b.PartialCredentialsError) as error:
             raise NoAccess("no AWS credentials", why=str(error), way_out=CHAIN) from error

@@ -133,7 +133,8 @@ def builds_of(state: State, call: Call) -> Result:
     """ListBuildsForProject: the newest first, unless asked otherwise."""
     name = _project(state, call.params["projectName"])["name"]
     ids = [i for i, build in state.codebuild.builds.items() if build["projectName"] == name]
-    return {"ids": ids if call.params.get("sortOrder") == "ASCENDING" else ids[::-1]}
+    found = ids if call.params.get("sortOrder") == "ASCENDING" else ids[::-1]
+    return {"ids": found} if found else {}  # the model knows no empty list
 
 
 def stop(state: State, call: Call) -> Result:

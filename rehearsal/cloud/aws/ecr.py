@@ -231,7 +231,7 @@ def listed(state: State, call: Call) -> Result:
     for manifest in state.ecr.manifests(name, account):
         ids += [{"imageDigest": manifest.digest, "imageTag": tag} for tag in manifest.tags]
         ids += [] if manifest.tags else [{"imageDigest": manifest.digest}]
-    return {"imageIds": ids}
+    return {"imageIds": ids} if ids else {}  # the model knows no empty list
 
 
 def batch_get(state: State, call: Call) -> Result:
