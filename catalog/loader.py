@@ -29,6 +29,7 @@ class Tables(Struct, frozen=True):
     models: tuple[rows.Model, ...]
     images: tuple[rows.Image, ...]
     host_images: tuple[rows.HostImage, ...]
+    builder_types: tuple[rows.BuilderType, ...]
 
 
 class Catalog(Struct, frozen=True):
@@ -43,6 +44,7 @@ class Catalog(Struct, frozen=True):
     models: Mapping[str, rows.Model]
     images: tuple[rows.Image, ...]
     host_images: tuple[rows.HostImage, ...]
+    builder_types: Mapping[str, rows.BuilderType]
 
     @staticmethod
     @cache
@@ -59,6 +61,7 @@ class Catalog(Struct, frozen=True):
             models={r.name: r for r in tables.models},
             images=tables.images,
             host_images=tables.host_images,
+            builder_types={r.name: r for r in tables.builder_types},
         )
 
     def price(self, item: str, *, region: str = "", provisioning: str = "") -> rows.Price | None:

@@ -60,6 +60,15 @@ class MachineType(Row, frozen=True, kw_only=True):
     processor: str = "amd64"
 
 
+class BuilderType(Row, frozen=True, kw_only=True):
+    """A machine without an accelerator that a cloud rents out, to make a server's build on."""
+
+    name: str
+    cloud: str
+    vcpu: int
+    memory_gib: float
+
+
 class DiskType(Row, frozen=True, kw_only=True):
     """A kind of boot disk, and how large the cloud makes one, in GB as the cloud counts them."""
 

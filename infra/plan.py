@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 
 from catalog.loader import Catalog
 from catalog.rows import Accelerator, Image, MachineType, Model
+from infra.building import Building, building
 from infra.deployment import Deployment
 from infra.fit import KvFit, kv_fit
 from infra.image_facts import ImageFacts
@@ -43,6 +44,7 @@ class Plan(Struct, frozen=True):
     host_image: str = ""  # as far as it can be told without asking a cloud
     most: Cost | None = None  # with as many machines as it may grow to; None where the number is fixed
     making_minutes: float | None = None  # that the machine compiles the first time; None: it does not, or nobody knows
+    building: Building | None = None  # what making the build takes, on a machine of its own; None: no such machine
 
     @property
     def disk_gb(self) -> int:
@@ -94,7 +96,10 @@ class Plan(Struct, frozen=True):
         """Which build serves, where no image does: the name under which it is kept, and what making it here would take."""
         if self.boot.ec2 is None:
             return None
-        document: dict[str, object] = {"key": self.boot.ec2.build_key, "where": "machine" if self.boot.ec2.may_build else "by_hand"}
+        where = "builder" if self.building else "machine" if self.boot.ec2.may_build else "by_hand"
+        document: dict[str, object] = {"key": self.boot.ec2.build_key, "where": where}
+        if self.building is not None:
+            document["builder"] = self.building.as_dict()
         if self.making_minutes is not None:
             usd = None if self.cost.unknown else round(self.cost.per_hour * self.making_minutes / 60, 2)
             document |= {"making_minutes": round(self.making_minutes), "making_usd": usd}
@@ -175,6 +180,7 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         situation.host_image,
         costs(most) if most > fewest else None,
         target.making_minutes(machine, catalog.host_images),
+        building(target, catalog, common.egress),
     )
     return replace(plan, boot=registry.module(target.kind, "resources").boot_spec(plan))
 

@@ -79,6 +79,21 @@ def cost(
     return Cost(tuple(parts), window_s)
 
 
+def once(
+    catalog: Catalog, name: str, cloud: str, *, region: str, provisioning: str, disk_gb: int, disk_type: str, address: bool
+) -> Cost:
+    """What a machine without an accelerator costs an hour that does one job and is gone. The window is not known here: 0."""
+    machine = catalog.price(name, region=region, provisioning=provisioning)
+    disk = catalog.price(disk_type, region=region)
+    parts = [
+        _hourly(f"{name}, {provisioning.replace('_', '-')}", machine, 1),
+        _hourly(f"{disk_gb} GB {disk_type}", disk, disk_gb / 730),
+    ]
+    if address:
+        parts.append(_hourly("external address", catalog.price(f"{cloud}-external-address", region=region), 1))
+    return Cost(tuple(parts), 0)
+
+
 def _nat(catalog: Catalog, cloud: str, region: str, image_gib: float | None, model: Model) -> list[Part]:
     """What a NAT bills an hour, in the cloud's own parts, and for what a boot moves through it."""
     prefix = f"{cloud}-nat-"

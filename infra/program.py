@@ -99,7 +99,7 @@ def circumstances(live: bool) -> Circumstances:
         consent=consents(environ),
         now=int(time.time()),
         new_id=secrets.token_hex(ID_BYTES),
-        login=_login(),
+        login=login(),
         place=environ.get(PLACE, ""),
         rerun=reruns(environ),
         allow=tuple(rule for rule in environ.get(ALLOW, "").split(",") if rule),
@@ -139,7 +139,8 @@ def sentences_not_tracebacks() -> Iterator[None]:
         sys.exit(EXPLAINED)
 
 
-def _login() -> str:
+def login() -> str:
+    """The login name of who runs this; `unknown` for a number without an account."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -16,6 +16,7 @@ class PhaseRow(Struct, frozen=True):
     skipped: str
 
 
+_MARKED = "it was done before"
 PHASES: Mapping[str, PhaseRow] = {
     row.name: row
     for row in (
@@ -46,6 +47,16 @@ PHASES: Mapping[str, PhaseRow] = {
         ),
         PhaseRow("compile", "wait until the server has compiled", ("load",), "a server of the same configuration serves"),
         PhaseRow("serving", "ask for an answer that holds a nonce", ("compile",), "never"),
+        PhaseRow(
+            "checks", "builder: processor, the image's torch, room, and that the bucket takes the build", (), "the build is made"
+        ),
+        PhaseRow("toolkit", "builder: CUDA's compiler of torch's version, git, a C compiler", ("checks",), _MARKED),
+        PhaseRow("source", "builder: vLLM at exactly the commit", ("checks", "toolkit"), _MARKED),
+        PhaseRow("rust", "builder: Rust of the release's own channel", ("source",), _MARKED),
+        PhaseRow("venv", "builder: a virtual environment on the image's torch", ("source",), _MARKED),
+        PhaseRow("wheel", "builder: compile", ("toolkit", "rust", "venv"), _MARKED),
+        PhaseRow("install", "builder: install it with what it needs", ("wheel",), _MARKED),
+        PhaseRow("keep", "builder: load it, check its cards, pack it, put it into the bucket", ("install",), "the bucket has it"),
     )
 }
 

@@ -34,7 +34,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class BootStatus:
-    """The boot as last reported. `state`: booting, serving, failed, reclaimed. `script` is the running script's hash."""
+    """The boot as last reported. `script` is the running script's hash.
+
+    `state`: booting, failed, reclaimed, and at its end serving, or done where it is a builder's.
+    """
 
     state: str
     script: str

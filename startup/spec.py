@@ -23,8 +23,17 @@ PHASE_LIMITS: Mapping[str, int] = {
     "load": 1200,
     "compile": 1800,
     "serving": 600,
+    "checks": 300,
+    "toolkit": 1800,
+    "source": 900,
+    "rust": 600,
+    "venv": 900,
+    "wheel": 7200,
+    "install": 1800,
+    "keep": 1800,
 }
 MAKING_LIMIT = 7200  # seconds of phase `build` where the machine may make it
+BUILDER_LIMIT = 10800  # seconds after which a builder ends, whatever it does
 
 
 class SecretRef(Struct, frozen=True):

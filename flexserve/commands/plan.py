@@ -12,6 +12,7 @@ from infra.duration import words
 from verdict.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from infra.building import Building
     from infra.deployment import Deployment
     from infra.image_facts import ImageFacts
     from infra.places import Place
@@ -100,6 +101,8 @@ def price_table(plan: Plan) -> str:
     if plan.most is not None:
         most = f"{dollars(plan.most.per_hour, '/h')}, {dollars(plan.most.window)} for {words(cost.window_s)}"
         rows.append((f"  with {plan.deployment.target.machines[1]} machines", most, ""))
+    if plan.building is not None:
+        rows.append(("  the build, where it is not kept yet", dollars(plan.building.usd, " once"), "inferred"))
     unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
     return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown
 
@@ -125,12 +128,28 @@ def _server(plan: Plan) -> tuple[str, str]:
         return "image", plan.deployment.image.name + ("" if plan.boot.image_digest else " (digest unresolved until up)")
     build = plan.as_dict()["build"]
     assert isinstance(build, dict)
+    if plan.building is not None:
+        takes = once(plan.building)
+        return "build", f"{build['key']} (kept in the bucket; where it is not, flexserve build makes it, once: {takes})"
     if build["where"] != "machine":
         return "build", f"{build['key']} (must be kept in the bucket)"
     minutes, usd = build.get("making_minutes"), build.get("making_usd")
     time = "of paid time that nobody has measured" if minutes is None else f"about {minutes} minutes of paid time"
     cost = ", at a price that is not known" if usd is None else f", {dollars(usd)}"
     return "build", f"{build['key']} (made on the machine where the bucket has none: {time}{cost}, the first time)"
+
+
+def once(building: Building) -> str:
+    """How long the builder takes and what that costs: `about 27 minutes on m7g.8xlarge, spot, at most $0.60`."""
+    time = "nobody has measured how long" if building.minutes is None else f"about {building.minutes:.0f} minutes"
+    way = building.provisioning.replace("_", "-")
+    if building.usd is not None:
+        price = dollars(building.usd)
+    elif building.usd_at_most is not None:
+        price = f"its price is unknown, at most {dollars(building.usd_at_most)}"
+    else:
+        price = "its price is unknown"
+    return f"{time} on {building.machine_type}, {way}, {price}"
 
 
 def _count(value: int | None) -> str:

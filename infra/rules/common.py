@@ -105,6 +105,15 @@ def machine_of_another_service(s: Situation) -> Broken | None:
     return Broken(f"{asked} rents out no {machine.name}: it is a machine of {there}", nearest(machine.name, known))
 
 
+def unknown_builder(s: Situation) -> Broken | None:
+    """A machine type for making the build that the catalog does not have for this cloud."""
+    name, cloud = s.deployment.target.builder, s.deployment.target.cloud
+    known = [b.name for b in s.catalog.builder_types.values() if b.cloud == cloud]
+    if not name or name in known:
+        return None
+    return Broken(f"the catalog has no machine type {name!r} to build on", f"target.build.machine_type: {nearest(name, known)}")
+
+
 def unknown_model(s: Situation) -> Broken | None:
     """A model that the catalog does not have."""
     name = s.deployment.model.name
@@ -261,6 +270,7 @@ COMMON: Sequence[Rule] = tuple(
         (no_way_out, False),
         (unknown_machine_type, True),
         (machine_of_another_service, True),
+        (unknown_builder, True),
         (unknown_model, True),
         (unknown_image, False),
         (unknown_zone, False),

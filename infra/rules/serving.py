@@ -56,15 +56,19 @@ def vllm_too_old(s: Situation) -> Broken | None:
 
 
 def build_too_long(s: Situation) -> Broken | None:
-    """A build that the machine would make, and that takes longer than its phase or the window may."""
-    minutes = s.deployment.target.making_minutes(s.machine, s.catalog.host_images) if s.machine else None
-    most = min(MAKING_LIMIT, s.deployment.common.window) / 60
-    if minutes is None or s.machine is None or minutes <= most:
+    """A build that takes longer than its phase may, or the window where the machine itself makes it."""
+    target = s.deployment.target
+    maker = s.catalog.builder_types.get(target.builder) if target.builder else s.machine
+    minutes = target.making_minutes(maker, s.catalog.host_images) if maker else None
+    most = (MAKING_LIMIT if target.builder else min(MAKING_LIMIT, s.deployment.common.window)) / 60
+    if minutes is None or maker is None or minutes <= most:
         return None
     return Broken(
-        f"vLLM would compile for some {minutes:.0f} minutes on {s.machine.name} (scaled from a measured run), and {most:.0f} "
+        f"vLLM would compile for some {minutes:.0f} minutes on {maker.name} (scaled from a measured run), and {most:.0f} "
         "are allowed",
-        "take a larger machine type for the first time, as g5g.4xlarge; or make the build by hand: target.build.where",
+        "take a larger target.build.machine_type, as m7g.8xlarge"
+        if target.builder
+        else "let a builder make it: target.build.where; or take a larger machine type for the first time, as g5g.4xlarge",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from infra.shape import Settings
 
 if TYPE_CHECKING:
-    from catalog.rows import HostImage, MachineType
+    from catalog.rows import BuilderType, HostImage, MachineType
 
 
 class _Provisioned(Protocol):
@@ -79,8 +79,23 @@ class TargetSettings(Settings):
         """GB on the boot disk beside image and weights, on a machine of that much memory."""
         return 0.0
 
-    def making_minutes(self, machine: MachineType, images: Iterable[HostImage]) -> float | None:  # noqa: ARG002
-        """Minutes that the machine compiles its server; None where it does not, or nobody knows."""
+    @property
+    def builder(self) -> str:
+        """The machine type that makes the server's build, on a machine of its own; empty where none does."""
+        return ""
+
+    @property
+    def builder_way(self) -> str:
+        """How that machine is asked for first, in the catalog's words."""
+        return ""
+
+    @property
+    def builder_gb(self) -> int:
+        """That machine's disk, in GB."""
+        return 0
+
+    def making_minutes(self, machine: MachineType | BuilderType, images: Iterable[HostImage]) -> float | None:  # noqa: ARG002
+        """Minutes that the machine compiles a server; None where it does not, or nobody knows."""
         return None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -138,6 +138,46 @@ class CanTellEnd(Protocol):
 
     def ended(self, deployment: DeploymentRef) -> str:
         """One clause, e.g. `EC2 took the spot machine back`; empty when the cloud does not know (any more)."""
+
+
+@dataclass(frozen=True)
+class KeptBuild:
+    """A build that is kept: where, the bytes of its archive, and what its manifest says."""
+
+    place: str
+    size: int
+    manifest: Mapping[str, object]
+
+
+class Builds(Protocol):
+    """What makes a target's server once, on a machine of its own: `connect` of a target's `builder`, where it has that file.
+
+    The machine is no part of the stack. It is found by its own id, and gone when the build is kept.
+    """
+
+    @property
+    def key(self) -> str:
+        """The name under which the build is kept."""
+
+    def kept(self) -> KeptBuild | None:
+        """The build, whole; None where there is none yet."""
+
+    def find(self) -> DeploymentRef | None:
+        """A builder of this stack and owner that lives, whoever began it; None when there is none."""
+
+    def ref(self, id_: str) -> DeploymentRef:
+        """A builder of this id, whether there is one or not: what a note keeps of it."""
+
+    def live(self, ref: DeploymentRef) -> LiveTarget:
+        """Its running side. `boot` ends in the state `done`, and tells what the builder said last also when it is gone."""
+
+    def begin(self, ref: DeploymentRef, say: Callable[[str], None]) -> None:
+        """Make it; returns when the cloud has granted the machine. Raises `NoCapacity`, `NoAccess`, …; what it made by then
+        is in `inventory`.
+        """
+
+    def price_now(self) -> float | None:
+        """Dollars an hour of the machine alone, by the cloud's word; None when it does not say."""
 
 
 @runtime_checkable

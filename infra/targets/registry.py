@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 import infra.targets
 
 if TYPE_CHECKING:
-    from catalog.rows import HostImage, MachineType
+    from catalog.rows import BuilderType, HostImage, MachineType
     from infra.access import Program
     from infra.rules.rule import Rule
     from infra.targets.protocol import LiveTarget
@@ -87,8 +87,20 @@ class TargetConfig(Protocol):
     def beside_gb(self, memory_gib: float) -> float:
         """GB on the boot disk beside image and weights."""
 
-    def making_minutes(self, machine: MachineType, images: Iterable[HostImage]) -> float | None:
-        """Minutes that the machine compiles its server; None where it does not, or nobody knows."""
+    @property
+    def builder(self) -> str:
+        """The machine type that makes the server's build, on a machine of its own; empty where none does."""
+
+    @property
+    def builder_way(self) -> str:
+        """How that machine is asked for first."""
+
+    @property
+    def builder_gb(self) -> int:
+        """That machine's disk, GB."""
+
+    def making_minutes(self, machine: MachineType | BuilderType, images: Iterable[HostImage]) -> float | None:
+        """Minutes that the machine compiles a server; None where it does not, or nobody knows."""
 
     @property
     def billed(self) -> tuple[tuple[str, str, float], ...]:
@@ -115,6 +127,10 @@ def rules() -> tuple[Rule, ...]:
         if importlib.util.find_spec(f"infra.targets.{kind}.rules"):
             found += module(kind, "rules").RULES
     return tuple(found)
+def builder(kind: str) -> ModuleType | None:
+    """A target's `builder`, where it has one: what makes its server once, on a machine of its own."""
+    name = f"infra.targets.{kind}.builder"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
 def programs(kind: str) -> tuple[Program, ...]:

@@ -20,6 +20,10 @@ def main(words: Sequence[str]) -> int:
             from startup.onboard import boot
 
             return boot.main(tell, script, steps)
+        case ["job", tell, script, *steps]:
+            from startup.onboard import boot
+
+            return boot.main(tell, script, steps, ends="done")
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
         case ["attempt", phase, patience, *command] if command:
@@ -46,6 +50,14 @@ def main(words: Sequence[str]) -> int:
             from startup.onboard import build, making
 
             making.main(build.Kept(region, bucket, folder, capability), Path(place), recipe, take=how != "make")
+        case ["making", name, region, bucket, folder, capability, place, *recipe]:
+            from startup.onboard import build, making
+
+            making.phase(name, build.Kept(region, bucket, folder, capability), Path(place), recipe)
+        case ["report", region, bucket, key]:
+            from startup.onboard import keeping
+
+            return 0 if keeping.report(region, bucket, key) else 1
         case ["reclaim"]:
             from startup.onboard import reclaim
 

@@ -88,6 +88,11 @@ def put(region: str, bucket: str, key: str, file: Path, *, seconds: float = 1700
     return ask(url, "-T", str(file), *_signed("s3", region), headers=UNSIGNED, seconds=seconds)
 
 
+def delete(region: str, bucket: str, key: str) -> Answer:
+    """One object of S3 goes; one that is not there is no error."""
+    return ask(object_url(region, bucket, key), "-X", "DELETE", *_signed("s3", region), headers=UNSIGNED)
+
+
 # The connection is TLS; what is asked for has no body, and what is put is hashed in its manifest.
 UNSIGNED = ("x-amz-content-sha256: UNSIGNED-PAYLOAD",)
 

@@ -76,10 +76,11 @@ class Record:
 
 
 class Boot:
-    """One run of the script."""
+    """One run of the script. `ends`: its state when all went well."""
 
-    def __init__(self, script: Path, steps: Sequence[Step], report: Report, redact: Redactor) -> None:
+    def __init__(self, script: Path, steps: Sequence[Step], report: Report, redact: Redactor, ends: str = "serving") -> None:
         self._script = script
+        self._ends = ends
         self._steps = tuple(steps)
         self._report = report
         self._redact = redact
@@ -125,8 +126,8 @@ class Boot:
         if self.stop.is_set():
             self._say("told to stop; the next run goes on from here")
             return STOPPED
-        self._state("serving")
-        self._say(f"serving after {time.monotonic() - self._began:.1f} s")
+        self._state(self._ends)
+        self._say(f"{self._ends} after {time.monotonic() - self._began:.1f} s")
         return 0
 
     def _phase(self, step: Step) -> None:
@@ -199,7 +200,7 @@ class Boot:
         if not phase:
             phase = next(
                 (step.name for step in self._steps if step.name in self._running),
-                self._steps[-1].name if state == "serving" else "",
+                self._steps[-1].name if state == self._ends else "",
             )
         self._report.document(
             "state",
@@ -230,14 +231,14 @@ def cause_of(step: Step, ended: process.Ended, noted: str) -> str:
     return f"{causes.say('failed', status=ended.status)} ({causes.last_words(ended.tail)})"
 
 
-def main(tell: str, script: str, words: Sequence[str]) -> int:
+def main(tell: str, script: str, words: Sequence[str], ends: str = "serving") -> int:
     """Run the phases that the script declares, and leave no token behind. `tell`: who hears of it besides the disk."""
     redact = Redactor(SECRET_FILES)
     report = Report(places.STATE, TELLS[tell])
     if swept := process.sweep():
         report.line(f"flexserve: ended {swept} processes of a boot that was cut off", loud=True)
     _forget()
-    boot = Boot(Path(script), [Step.read(word) for word in words], report, redact)
+    boot = Boot(Path(script), [Step.read(word) for word in words], report, redact, ends)
     signal.signal(signal.SIGTERM, lambda *_: boot.stop.set())
     places.PID.write_text(f"{os.getpid()}\n", encoding="ascii")
     try:

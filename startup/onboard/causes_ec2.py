@@ -59,7 +59,12 @@ ROWS: tuple[Cause, ...] = (
         "the next boot of this machine tries again; or copy {folder} by hand",
         phases=BUILD,
     ),
-    # build, where the machine makes it
+    Cause(
+        "bucket-not-writable",
+        "bucket {bucket} takes no build {key} from this machine ({detail})",
+        "grant the role s3:PutObject below builds/, or set target.bucket",
+    ),
+    # build, where a machine makes it
     Cause("build-other-machine", "the build is for {wanted}, this machine is {found}", "check target.machine_type", phases=BUILD),
     Cause(
         "build-no-torch",
@@ -110,6 +115,13 @@ ROWS: tuple[Cause, ...] = (
         "a compiler ran out of memory",
         "fewer go on at a time; with one at a time take a larger machine type: target.machine_type",
         r"\bKilled\b|[Oo]ut of memory|virtual memory exhausted|Cannot allocate memory|died of signal 9|status 137",
+        BUILD,
+    ),
+    Cause(
+        "build-compiler",
+        "vLLM does not compile ({detail})",
+        "the log shows more; another release or commit: target.build",
+        r"(?P<detail>\S+\(\d+\): error: .*|\S+:\d+:\d+: (?:fatal )?error: .*|error(?:\[E\d+\])?: could not compile .*)",
         BUILD,
     ),
     Cause(

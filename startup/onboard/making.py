@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from startup.onboard import build, causes, keeping, places, toolchain
@@ -24,6 +24,7 @@ from startup.onboard.toolchain import Recipe, Torch
 
 REPOSITORY = "https://github.com/vllm-project/vllm.git"
 EXISTING_TORCH = ("tools/use_existing_torch.py", "use_existing_torch.py")  # it moved between releases
+TORCH = "torch.json"  # what `checks` found, for the phases after it
 IN_BUCKET = "in-bucket"  # the mark of a folder that is only left to be removed
 BUILD_NEEDS = ("requirements/build/cuda.txt", "requirements/build.txt")  # so did they
 
@@ -82,25 +83,60 @@ def make(kept: Kept, recipe: Recipe, place: Path) -> None:
     if not (place / COMPLETE).exists():
         making = Making(recipe, toolchain.check_host(recipe, place), place)
         work.mkdir(exist_ok=True)
-        steps: tuple[tuple[str, Callable[[Making], None]], ...] = (
-            ("packages", lambda m: toolchain.packages(m.torch, m.work)),
-            ("source", source),
-            ("rust", lambda m: toolchain.rust(m.source, m.work)),
-            ("venv", venv),
-            ("wheel", wheel),
-            ("install", install),
-        )
-        for name, do in steps:
+        for name, do in steps().items():
             _once(making, name, do)
-        about = check(making)
-        minutes = (time.monotonic() - began) / 60
-        made_by = f"flexserve on {toolchain.MACHINE}; the last run of the phase took {minutes:.0f} minutes"
-        manifest = keeping.pack(place, work / keeping.FOLDER, {**about, "made_by": made_by})
-        (place / COMPLETE).write_text(json.dumps(manifest), encoding="utf-8")
+        _pack(making, f"flexserve on {toolchain.MACHINE}; the last run of the phase took {_minutes(began)} minutes")
     if work.exists() and not (work / IN_BUCKET).exists() and keeping.upload(kept, work / keeping.FOLDER):
         (work / IN_BUCKET).touch()
     if (work / IN_BUCKET).exists():
         shutil.rmtree(work, ignore_errors=True)
+
+
+def steps() -> dict[str, Callable[[Making], None]]:
+    """What is done once each, by name, in order."""
+    return {
+        "toolkit": lambda m: toolchain.packages(m.torch, m.work),
+        "source": source,
+        "rust": lambda m: toolchain.rust(m.source, m.work),
+        "venv": venv,
+        "wheel": wheel,
+        "install": install,
+    }
+
+
+def phase(name: str, kept: Kept, place: Path, words: Sequence[str]) -> None:
+    """One step as a phase of a builder's boot: `checks` first, `keep` last. Raises `Failed`."""
+    vllm, commit, torch, cuda, python, free_gb = words
+    recipe, work = Recipe(vllm, commit, kept.capability, torch, cuda, python, int(free_gb)), work_of(place)
+    if name == "checks":
+        found = toolchain.check_host(recipe, place)
+        keeping.probe(kept, places.RUN / "probe")
+        work.mkdir(exist_ok=True)
+        (work / TORCH).write_text(json.dumps(asdict(found)), encoding="utf-8")
+        return
+    making = Making(recipe, toolchain.known(work / TORCH), place)
+    if name != "keep":
+        return _once(making, name, steps()[name])
+    if not (place / COMPLETE).exists():
+        _pack(making, f"flexserve's builder, {toolchain.MACHINE}; it compiled with {jobs_of(making)} at a time")
+    keeping.deliver(kept, work / keeping.FOLDER)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def jobs_of(making: Making) -> int:
+    """Compilers at a time: what memory allows, or what was learnt to be too many."""
+    kept = making.work / "jobs"
+    return int(kept.read_text(encoding="ascii")) if kept.exists() else toolchain.jobs_here()
+
+
+def _pack(making: Making, made_by: str) -> None:
+    about = check(making)
+    manifest = keeping.pack(making.place, making.work / keeping.FOLDER, {**about, "made_by": made_by})
+    (making.place / COMPLETE).write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def _minutes(began: float) -> str:
+    return f"{(time.monotonic() - began) / 60:.0f}"
 
 
 def work_of(place: Path) -> Path:
@@ -147,8 +183,7 @@ def wheel(making: Making) -> None:
         for name in ("build", ".deps"):
             shutil.rmtree(making.source / name, ignore_errors=True)
         boot.write_text(this, encoding="ascii")
-    kept = making.work / "jobs"
-    jobs = int(kept.read_text(encoding="ascii")) if kept.exists() else toolchain.jobs_here()
+    kept, jobs = making.work / "jobs", jobs_of(making)
     while True:
         print(f"vLLM {making.recipe.vllm} at {making.recipe.commit}, {jobs} compilers at a time", flush=True)
         try:

@@ -101,6 +101,12 @@ def check_host(recipe: Recipe, place: Path) -> Torch:
     return torch
 
 
+def known(file: Path) -> Torch:
+    """The image's torch as `check_host` found it before, from a file."""
+    about = json.loads(file.read_text(encoding="utf-8"))
+    return Torch(**{**about, "arch_list": tuple(about["arch_list"])})
+
+
 def packages(torch: Torch, work: Path) -> None:
     """The CUDA toolkit of torch's version, git and a compiler, from NVIDIA's and the image's own repositories."""
     attempt("build", ["dpkg", "--configure", "-a"], patience=0)  # an installation that was cut off

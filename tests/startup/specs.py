@@ -67,6 +67,10 @@ MAKES = replace(
     phase_limits={**SPOT.phase_limits, "build": MAKING_LIMIT},
 )
 """A machine that makes the build where the bucket has none."""
+BUILDER = replace(
+    MAKES, template="ec2_builder", deployment_id="bu1lder", ec2=replace(MAKES.ec2, script_key="bu1lder/script", swap_gb=0)
+)
+"""A machine that makes the build for others."""
 SPOT_ANONYMOUS = replace(SPOT, secret=None)
 
 ENDPOINT = BootSpec(
@@ -94,4 +98,5 @@ ALL = {
     "awkward": AWKWARD,
     "spot": SPOT,
     "makes": MAKES,
+    "builder": BUILDER,
 }

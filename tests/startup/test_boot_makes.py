@@ -120,7 +120,7 @@ def test_cut_off_and_run_again(maker: World, where: str) -> None:
         ({"git": "no-commit"}, "build-commit", 0),
         ({"git": "other-commit"}, "build-commit", 0),
         ({"git": "old-release"}, "build-unknown-release", 0),
-        ({"wheel": "error"}, "failed", 1),
+        ({"wheel": "error"}, "build-compiler", 1),
         ({"compiled": "broken"}, "build-does-not-load", 1),
         ({"compiled": "other-torch"}, "build-torch-other", 1),
         ({"compiled": "other-arch"}, "build-without-arch", 1),

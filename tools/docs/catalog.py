@@ -19,6 +19,7 @@ def page() -> str:
     ]
     lines += _section("Accelerators", ("name", "title", "memory_gib", "bandwidth_gb_s", "dtypes"), c.accelerators.values())
     lines += _section("Machine types", ("name", "accelerator", "accelerators", "vcpu", "memory_gib"), c.machine_types.values())
+    lines += _section("Machine types to build on", ("name", "cloud", "vcpu", "memory_gib"), c.builder_types.values())
     lines += _section("Disk types", ("name", "max_gb"), c.disk_types.values())
     lines += _section("Models", ("name", "weights_gb", "resident_gib", "context", "quantization"), c.models.values())
     lines += _section("Images", ("repository", "tag", "vllm", "compressed_gib", "unpacked_gib"), c.images)

@@ -31,9 +31,12 @@ def build_key(config: Config, capability: str, catalog: Catalog | None = None) -
 
 
 def recipe(config: Config, catalog: Catalog | None = None) -> Recipe | None:
-    """What the machine makes where none is kept; None where it is made by hand."""
-    if config.build.where != "machine":
-        return None
+    """What the machine that serves makes where none is kept; None where it makes none."""
+    return made_of(config, catalog) if config.build.where == "machine" else None
+
+
+def made_of(config: Config, catalog: Catalog | None = None) -> Recipe:
+    """What a build is made of, whoever makes it."""
     return Recipe(config.build.vllm, config.build.commit, *_brings(config, catalog), free_gb=MAKING_GB)
 
 

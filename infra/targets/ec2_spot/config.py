@@ -14,7 +14,7 @@ from infra.targets.base import TargetSettings
 from startup.onboard.jobs import GIB, jobs
 
 if TYPE_CHECKING:
-    from catalog.rows import HostImage, MachineType
+    from catalog.rows import BuilderType, HostImage, MachineType
 
 _Region = Annotated[str, AfterValidator(shapes.region)]
 _Zone = Annotated[str, AfterValidator(shapes.zone)]
@@ -31,6 +31,7 @@ _Release = Annotated[str, AfterValidator(shapes.release)]
 ON_DEMAND = "on-demand"
 SMALL_GIB = 16  # up to this much memory the weights are not mapped without swap (measured with 8 GiB)
 SWAP_GB = 16
+BUILDER_GB = 100  # the builder's disk: the host image's own 60 and what making takes, with room
 MAKING_GB = 30  # toolkit, source, what is compiled, and the archive: our estimate, nobody has measured it
 USABLE = 0.96  # of a machine's memory, beside what the kernel keeps
 FREE_IOPS, FREE_THROUGHPUT = 3000, 125  # what a gp3 volume has without paying more
@@ -46,13 +47,19 @@ class ExistingNetwork(Settings):
 class Build(Settings):
     """Which vLLM serves. No published build has both aarch64 and this card, so it is built once and kept in the bucket.
 
-    By hand, as docs/operator/g5g-spot.md says; or by the first machine that finds none, on its own paid time.
+    By a machine without a card, which is gone afterwards; by the first machine that finds none, on its own paid time; or by hand.
     """
 
     vllm: _Release = Field("0.27.2rc0", description="Its release.")
     commit: _Commit = Field(description="The release's full commit; a part of the name under which the build is kept.")
-    where: Literal["by_hand", "machine"] = Field(
-        "by_hand", description="Who makes it where the bucket holds none: you, or the machine, which bills while it compiles."
+    where: Literal["builder", "machine", "by_hand"] = Field(
+        "builder",
+        description="Who makes it where the bucket holds none: a machine of its own, by `flexserve build`; the machine that "
+        "serves, which bills while it compiles; or you.",
+    )
+    machine_type: _Type = Field("m7g.8xlarge", description="EC2 instance type of the builder, as in the catalog: arm64, no card.")
+    on_demand: Literal["never", "fall_back", "only"] = Field(
+        "never", description="Whether the builder may cost the usual price: never, when no zone has it at spot, or always."
     )
 
 
@@ -167,10 +174,26 @@ class Config(TargetSettings):
         """Swap, and room to make a build in; what the host image itself takes is looked at when it is resolved."""
         return float(self.swap_gb(memory_gib) + (MAKING_GB if self.build.where == "machine" else 0))
 
-    def making_minutes(self, machine: MachineType, images: Iterable[HostImage]) -> float | None:
+    @property
+    def builder(self) -> str:
+        """The machine type of the builder; empty where none makes the build."""
+        return self.build.machine_type if self.build.where == "builder" else ""
+
+    @property
+    def builder_way(self) -> str:
+        """How the builder is asked for first."""
+        return "on_demand" if self.build.on_demand == "only" else "spot"
+
+    @property
+    def builder_gb(self) -> int:
+        """The builder's disk."""
+        return BUILDER_GB
+
+    def making_minutes(self, machine: MachineType | BuilderType, images: Iterable[HostImage]) -> float | None:
         """How long this machine would compile; None where it does not, or nobody has measured it."""
+        makes = machine.name == self.builder if self.builder else self.build.where == "machine"
         row = next((row for row in images if row.family == self.host_image), None)
-        if self.build.where != "machine" or row is None or not row.build_minutes:
+        if not makes or row is None or not row.build_minutes:
             return None
         swap = self.swap_gb(machine.memory_gib) << 30
         return row.build_minutes * row.build_jobs / jobs(int(machine.memory_gib * USABLE * GIB), swap, machine.vcpu)

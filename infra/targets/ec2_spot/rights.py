@@ -35,6 +35,19 @@ def machine(region: str, bucket: str, id_: str, secret: str | None, *, own_bucke
     return _document(*statements)
 
 
+def builder(bucket: str, id_: str, key: str, *, own_bucket: bool) -> str:
+    """Read its own script; write one build and its own report, and take away what it tried that with."""
+    objects = f"arn:aws:s3:::{bucket}"
+    statements: list[dict[str, object]] = [
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{objects}/{id_}/*"},
+        {"Effect": "Allow", "Action": "s3:PutObject", "Resource": [f"{objects}/{BUILDS}{key}/*", f"{objects}/{id_}/report"]},
+        {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": f"{objects}/{BUILDS}{key}/probe"},
+    ]
+    if own_bucket:
+        statements.append({"Effect": "Allow", "Action": "s3:ListBucket", "Resource": objects})
+    return _document(*statements)
+
+
 def clock(region: str, id_: str) -> str:
     """End machines that carry this deployment's id, and no others."""
     return _document(

@@ -69,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
             self.close_connection = True
 
-    do_GET = do_PUT = do_POST = handle_any
+    do_GET = do_PUT = do_POST = do_DELETE = handle_any
 
 
 def metadata(h, url):

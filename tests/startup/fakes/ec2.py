@@ -54,10 +54,13 @@ def bucket(h, url, world):
     if fault == "unavailable":
         return denied(h, 503, "SlowDown")
     key = url.path.removeprefix("/fs-k3j9x2/")
-    script = key == "k3j9x2/script"
+    script = key.endswith("/script")
     file = world.folder / ("metadata/flexserve-script" if script else f"bucket/{key}")
     if h.command == "PUT":
         return put(h, file, fault)
+    if h.command == "DELETE":
+        file.unlink(missing_ok=True)
+        return h.send(204)
     if not file.is_file():
         return denied(h, 403, "AccessDenied")  # who may not list is not told that there is none
     data = file.read_bytes()
