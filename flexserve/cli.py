@@ -153,17 +153,37 @@ def render(stack: str, sets: Names, allow: Names, stub: bool, live: bool, as_jso
     return command.run(stack, sets, allow, Output(as_json), stub=stub, live=live)
 
 
+@app.command(**command_help("build"))
+@stack
+@yes
+@allow
+@json
+@debug
+def build(stack: str, yes: bool, allow: Names, as_json: bool) -> int:
+    """Make what a stack serves from, once, on a machine of its own.
+
+    A build that is there is not made again; a builder that is at work is watched to its end. The builder is gone afterwards,
+    also after a failure or Ctrl-C. Stacks that serve from an image have no build.
+    """
+    from flexserve.commands import build as command
+
+    return command.run(stack, Output(as_json), yes=yes, allow=allow)
+
+
 @app.command(**command_help("up"))
 @stack
 @yes
 @allow
+@click.option("--build", is_flag=True, help="Make the build first where there is none (flexserve build).")
 @click.option("--wait/--no-wait", default=True, help="Wait until a chat completion comes back through the tunnel.")
 @timeout
 @click.option("--replace", is_flag=True, help="Consent to replacing a live machine.")
 @click.option("--wait-out", is_flag=True, help="If it fails: wait until the cloud lets go of it, then delete it.")
 @json
 @debug
-def up(stack: str, yes: bool, allow: Names, wait: bool, timeout: str, replace: bool, wait_out: bool, as_json: bool) -> int:
+def up(
+    stack: str, yes: bool, allow: Names, build: bool, wait: bool, timeout: str, replace: bool, wait_out: bool, as_json: bool
+) -> int:
     """Create or change the stack, wait until it serves.
 
     A changed setting is applied to the live machine in place; a boot that failed runs again on it, from where it stopped. Serving
@@ -171,8 +191,8 @@ def up(stack: str, yes: bool, allow: Names, wait: bool, timeout: str, replace: b
     """
     from flexserve.commands import up as command
 
-    output = Output(as_json)
-    return command.run(stack, output, yes=yes, allow=allow, wait=wait, timeout=timeout, replace=replace, wait_out=wait_out)
+    wanted = {"yes": yes, "allow": allow, "build": build, "wait": wait, "timeout": timeout, "replace": replace}
+    return command.run(stack, Output(as_json), wait_out=wait_out, **wanted)  # type: ignore[arg-type]
 
 
 @app.command(**command_help("status"))

@@ -15,6 +15,7 @@ _WAIT = (ExitCode.TIMED_OUT, ExitCode.GONE)
 EXAMPLES: dict[str, tuple[str, str]] = {
     "plan": ("flexserve plan -s tpu-v6e", "flexserve plan -s tpu-v6e --set window=8h --json"),
     "render": ("flexserve render -s tpu-v6e", "flexserve render -s tpu-v6e --set serving.text_only=true | shellcheck -"),
+    "build": ("flexserve build -s g5g-spot", "flexserve build -s g5g-spot --yes --json"),
     "up": ("flexserve up -s tpu-v6e", "flexserve up -s tpu-v6e --yes --timeout 45m"),
     "status": ("flexserve status -s tpu-v6e", "flexserve status -s tpu-v6e --boot --json"),
     "logs": ("flexserve logs -s tpu-v6e", "flexserve logs -s tpu-v6e -f"),
@@ -29,6 +30,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 EXITS: dict[str, tuple[ExitCode, ...]] = {
     "plan": _PLAN,
     "render": _PLAN,
+    "build": (*_PLAN, ExitCode.NO_CAPACITY, *_CLOUD, *_WAIT, ExitCode.LEFT_BEHIND),
     "up": (*_PLAN, ExitCode.NO_CAPACITY, *_CLOUD, *_WAIT, ExitCode.LEFT_BEHIND),
     "status": (*_CLOUD, *_WAIT),
     "logs": (*_CLOUD, ExitCode.GONE),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flexserve.commands.build import before_up
 from flexserve.commands.plan import load, page
 from flexserve.commands.plan import where as all_places
 from flexserve.lifecycle import show
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
 
 
 def run(
-    stack: str, output: Output, *, yes: bool, allow: Sequence[str], wait: bool, timeout: str, replace: bool, wait_out: bool = False
+    stack: str,
+    output: Output,
+    *,
+    yes: bool,
+    allow: Sequence[str],
+    wait: bool,
+    timeout: str,
+    replace: bool,
+    wait_out: bool = False,
+    build: bool = False,
 ) -> ExitCode:
     """Bring the stack up, or raise what stopped it."""
     seconds = limit(timeout)
@@ -54,8 +64,9 @@ def run(
         if not yes:
             ask(plan, asked, changes)
 
-    progress = show.Progress(output)
     surroundings = parts(project, stack, output.say, variables)
+    before_up(project, plan, surroundings, output, yes=yes, wanted=build)
+    progress = show.Progress(output)
     make = partial(
         up,
         surroundings,

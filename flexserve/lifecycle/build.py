@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flexserve.checks.nonce import Answer
 from flexserve.checks.nonce import ask as ask_server
 from flexserve.lifecycle.note import Note
-from flexserve.lifecycle.parts import Engine, Parts
+from flexserve.lifecycle.parts import Engine, Leftover, Parts
 from flexserve.project import Project
 from infra.access import from_output
 from infra.targets import registry
@@ -46,6 +46,23 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         with tunnel(ref) as opened:
             return ask_server(opened.base_url)
 
+    def builder() -> Leftover | None:
+        from infra.program import login
+
+        ref, settings, owner = read(), {}, ""
+        if file.is_file():
+            from infra.deployment import from_stack_file
+
+            deployment = from_stack_file(project.root, stack)
+            settings, owner = deployment.target.model_dump(), deployment.common.owner
+        kind = settings.get("kind") or (ref.outputs.get("target") if ref is not None else "")
+        module = registry.builder(str(kind)) if kind else None
+        if module is None:
+            return None
+        note = builder_note(project, stack)
+        found = module.left_of(stack, {**settings, **(ref.outputs if ref else {})}, owner or login(), note.read())
+        return Leftover(*found, note) if found else None
+
     if not file.is_file():  # a stack that is still up may have lost its file; one that nobody knows is a typing mistake
         from infra.deployment import from_stack_file
 
@@ -59,7 +76,13 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         engine=engine,
         ask=ask,
         unfinished=Note(project.root / ".flexserve" / "unfinished" / f"{stack}.json", stack),
+        builder=builder,
     )
+
+
+def builder_note(project: Project, stack: str) -> Note:
+    """Which builder of a stack is under way, or left something."""
+    return Note(project.root / ".flexserve" / "builder" / f"{stack}.json", stack)
 
 
 def reference(project: Project, stack: str) -> DeploymentRef | None:

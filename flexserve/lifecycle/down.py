@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from flexserve.lifecycle.look import look
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import Seen, describe, number, time_of
 from infra.targets.protocol import Billable, CanHold, DeploymentRef, LiveTarget
-from verdict.errors import FlexserveError, Interrupted
+from verdict.errors import FlexserveError, Interrupted, NoAccess
 
 HOURS_A_MONTH = 730
 HELD_S, LOOK_S = 80 * 60.0, 5.0
@@ -64,7 +64,7 @@ def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Calla
     engine's error is kept: the state may still hold entries.
     """
     try:
-        return _down(parts, purge=purge, say=say, tokens=tokens)
+        return _with_builder(parts, _down(parts, purge=purge, say=say, tokens=tokens), purge=purge, say=say)
     except KeyboardInterrupt as stop:
         what = "interrupted while deleting; some of it may still be there and bill"
         raise Interrupted(what, way_out=f"flexserve down -s {parts.stack} goes on") from stop
@@ -124,15 +124,32 @@ def let_go(parts: Parts, live: LiveTarget, ref: DeploymentRef, say: Callable[[st
         say(f"  {error.what}")
 
 
+def _with_builder(parts: Parts, gone: Gone, *, purge: bool, say: Callable[[str], None]) -> Gone:
+    """Also what a `build` of this stack left: its machine may still be at work."""
+    try:
+        found = parts.builder()
+    except NoAccess as error:  # nobody noted one; the receipt is not lost over it
+        say(f"whether a builder is left cannot be seen: {error.what}")
+        return gone
+    if found is None:
+        return gone
+    swept, kept, left = sweep(found.live, found.ref, purge=purge, say=say, who="the builder")
+    if not kept and not left:
+        found.note.remove()
+    known = {(thing.kind, thing.name) for thing in (*gone.kept, *gone.left_behind)}
+    more = tuple(thing for thing in kept if (thing.kind, thing.name) not in known)
+    return replace(gone, swept=(*gone.swept, *swept), kept=(*gone.kept, *more), left_behind=(*gone.left_behind, *left))
+
+
 def sweep(
-    live: LiveTarget, ref: DeploymentRef, *, purge: bool, say: Callable[[str], None]
+    live: LiveTarget, ref: DeploymentRef, *, purge: bool, say: Callable[[str], None], who: str = "the engine"
 ) -> tuple[tuple[Billable, ...], tuple[Billable, ...], tuple[Billable, ...]]:
     """Delete by id what still bills: (deleted, kept on purpose, left behind). A delete that fails is left behind, not raised."""
     swept = []
     for thing in live.inventory(ref):
         if thing.kept and not purge:
             continue
-        say(f"deletes {thing.kind} {thing.name} in {thing.where}, which the engine left")
+        say(f"deletes {thing.kind} {thing.name} in {thing.where}, which {who} left")
         try:
             live.delete(thing)
         except FlexserveError as error:

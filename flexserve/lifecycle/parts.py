@@ -125,8 +125,18 @@ class BootFailed(FlexserveError):
 
 
 @dataclass(frozen=True)
+class Leftover:
+    """A machine that made, or was to make, the stack's build: its running side, its id, and the note that names it."""
+
+    live: LiveTarget
+    ref: DeploymentRef
+    note: Unfinished
+
+
+@dataclass(frozen=True)
 class Parts:
-    """One stack's surroundings. `read` gives what the state knows now; `ask` sends a nonce through the tunnel.
+    """One stack's surroundings. `read` gives what the state knows now; `ask` sends a nonce through the tunnel; `builder` gives
+    what may be left of a `build`.
 
     `known` says whether the backend has the stack at all; it may, without a deployment (everything is down, or never came up).
     """
@@ -139,3 +149,4 @@ class Parts:
     ask: Callable[[DeploymentRef], Answer]
     unfinished: Unfinished
     clock: Clock = field(default_factory=RealClock)
+    builder: Callable[[], Leftover | None] = lambda: None

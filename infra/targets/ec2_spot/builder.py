@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from infra.clouds.aws.session import NotThere, Session
+from infra.clouds.aws.session import NotThere, Session, region_of
 from infra.targets.ec2_spot import builder_parts as b
 from infra.targets.ec2_spot import resolving
 from infra.targets.ec2_spot import resources as r
@@ -26,6 +26,29 @@ if TYPE_CHECKING:
 def connect(plan: Plan, outputs: Mapping[str, object], owner: str, session: Session | None = None) -> Builder:
     """The builder of a stack. `outputs`: the stack's, empty while it is not up. `owner`: who pays. Makes no call yet."""
     return Builder(session or Session(r.config(plan).region), plan, outputs, owner)
+
+
+def left_of(
+    stack: str, settings: Mapping[str, object], owner: str, noted: DeploymentRef | None
+) -> tuple[BuilderLive, DeploymentRef] | None:
+    """A builder that may be there still: the one that a note names, else one of this stack and owner that lives."""
+    region = region_of(noted.outputs.get("region") if noted is not None else settings.get("region"))
+    session = Session(region)
+    ref = noted or found(session, stack, owner)
+    return (live(region, str(ref.outputs.get("bucket", "")), session), ref) if ref is not None else None
+
+
+def found(session: Session, stack: str, owner: str) -> DeploymentRef | None:
+    """A builder of this stack and owner that lives, by its tags, which say which bucket and build as well."""
+    wanted = {"app": "flexserve", b.PURPOSE_TAG: b.PURPOSE, "flexserve-stack": tag(stack), "flexserve-owner": tag(owner)}
+    filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in wanted.items()]
+    for group in session.pages("ec2", "describe_instances", "Reservations", Filters=filters):
+        for item in group.get("Instances") or []:
+            tags = {str(t["Key"]): str(t["Value"]) for t in item.get("Tags") or []}
+            if item["State"]["Name"] not in GONE and tags.get(ID_TAG):
+                outputs = {"region": session.region, "bucket": tags.get(b.BUCKET_TAG, ""), "build": tags.get(b.BUILD_TAG, "")}
+                return DeploymentRef(stack, tags[ID_TAG], outputs)
+    return None
 
 
 def live(region: str, bucket: str, session: Session | None = None) -> BuilderLive:
@@ -83,28 +106,11 @@ class Builder:
 
     def find(self) -> DeploymentRef | None:
         """A builder of this stack and owner that lives, whoever began it."""
-        wanted = {
-            "app": "flexserve",
-            b.PURPOSE_TAG: b.PURPOSE,
-            "flexserve-stack": tag(self._plan.deployment.stack),
-            "flexserve-owner": tag(self._owner),
-        }
-        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in wanted.items()]
-        for group in self._session.pages("ec2", "describe_instances", "Reservations", Filters=filters):
-            for item in group.get("Instances") or []:
-                tags = {str(t["Key"]): str(t["Value"]) for t in item.get("Tags") or []}
-                if item["State"]["Name"] not in GONE and tags.get(ID_TAG):
-                    return self.ref(tags[ID_TAG])
-        return None
+        return found(self._session, self._plan.deployment.stack, self._owner)
 
     def ref(self, id_: str) -> DeploymentRef:
         """A builder of this id, as a note keeps it."""
-        outputs = {
-            "region": self._session.region,
-            "bucket": self._known_bucket() or Names(id_).base,
-            "build": self.key,
-            "target": r.config(self._plan).kind,
-        }
+        outputs = {"region": self._session.region, "bucket": self._known_bucket() or Names(id_).base, "build": self.key}
         return DeploymentRef(self._plan.deployment.stack, id_, outputs)
 
     def live(self, ref: DeploymentRef) -> BuilderLive:

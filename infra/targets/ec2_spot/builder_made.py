@@ -68,7 +68,7 @@ class Made:
 
     @property
     def _tags(self) -> dict[str, str]:
-        return b.tags(self.plan, self.id, self.owner, self.deadline)
+        return b.tags(self.plan, self.id, self.owner, self.deadline, self.bucket)
 
     def _call(self, service: str, operation: str, **params: Any) -> dict[str, Any]:
         return self.session.call(service, operation, **params)

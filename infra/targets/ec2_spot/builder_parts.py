@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Args = dict[str, Any]
 TEMPLATE = "ec2_builder"
 PURPOSE_TAG, PURPOSE = "flexserve-purpose", "builder"
+BUCKET_TAG, BUILD_TAG = "flexserve-bucket", "flexserve-build"
 THROUGHPUT = 250  # MiB/s of the disk: a compiler is not held up by it
 REPORT = "report"
 
@@ -49,8 +50,9 @@ def boot_spec(plan: Plan, id_: str, bucket: str, deadline: int, row: BuilderType
     return replace(plan.boot, template=TEMPLATE, deployment_id=id_, secret=None, ec2=ec2)
 
 
-def tags(plan: Plan, id_: str, owner: str, deadline: int) -> dict[str, str]:
-    """Whose it is, what for, and until when."""
+def tags(plan: Plan, id_: str, owner: str, deadline: int, bucket: str) -> dict[str, str]:
+    """Whose it is, what for, and until when; and what another operator's machine needs to go on with it."""
+    assert plan.boot.ec2 is not None
     return {
         "app": "flexserve",
         ID_TAG: id_,
@@ -58,6 +60,8 @@ def tags(plan: Plan, id_: str, owner: str, deadline: int) -> dict[str, str]:
         "flexserve-stack": tag(plan.deployment.stack),
         "flexserve-expires": str(deadline),
         PURPOSE_TAG: PURPOSE,
+        BUCKET_TAG: bucket,
+        BUILD_TAG: plan.boot.ec2.build_key,
         "Name": f"{Names(id_).base}-builder",
     }
 
