@@ -6,7 +6,6 @@ be, and a builder is to be gone. What finds and removes it is its id, as for eve
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -114,7 +113,7 @@ def instance(
         "InstanceInitiatedShutdownBehavior": "terminate",
         "MetadataOptions": {"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1},
         "BlockDeviceMappings": [{"DeviceName": root, "Ebs": disk}],
-        "UserData": base64.b64encode(boot.stub).decode("ascii"),
+        "UserData": boot.stub.decode(),  # boto3 encodes it
         "TagSpecifications": [spec for kind in kinds for spec in tagged(kind, ours)],
         **({"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": once}} if spot else {}),
     }
