@@ -234,7 +234,8 @@ class LocalCloud(Protocol):
 class Fault:
     """A way to break the rehearsal, by name. `apply` arms it before the run; `expect_exit` is the product's own code.
 
-    `targets` are the kinds of target that it breaks, `sets` the stack file's `KEY=VALUE` without which it breaks nothing.
+    `targets` are the kinds of target that it breaks, `sets` the stack file's `KEY=VALUE` without which it breaks nothing. `build`:
+    it breaks the making of a build, so that none is kept beforehand.
     """
 
     name: str
@@ -244,3 +245,4 @@ class Fault:
     expect_exit: int
     expect_text: str = ""
     sets: tuple[str, ...] = ()
+    build: bool = False

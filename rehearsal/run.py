@@ -17,7 +17,7 @@ from rehearsal.contracts import Fault, LedgerItem
 from rehearsal.folders import new_folder
 from rehearsal.product import Product, Ran
 from rehearsal.project import change, private_copy
-from rehearsal.stage import Stage, stage
+from rehearsal.stage import HasBuild, Stage, stage
 from rehearsal.verdict import LOG, Failure, Verdict
 from verdict.errors import BadConfig, FlexserveError, Interrupted, LeftBehind
 from verdict.exit_codes import ExitCode
@@ -56,6 +56,7 @@ class Rehearsal:
         self.product: Product
         self.asked: Ran  # the command of `ask`
         self._started = 0.0
+        self._builds = False  # a builder makes what the stack serves from
         self._before: set[tuple[str, str, str]] = set()  # the operator's own things: the stored token
 
     def __enter__(self) -> Self:
@@ -72,6 +73,10 @@ class Rehearsal:
             if self.secret:
                 self.stage.cloud.put_secret(SECRET_NAME, self.secret)
             self._before = {_key(item) for item in self.stage.cloud.ledger.items()}
+            self._builds = bool(from_stack_file(project, self.stack).target.builder)
+            made = self._builds and (not self.faults or any(fault.build for fault in self.faults))
+            if isinstance(self.stage, HasBuild) and not made:
+                self.stage.keep_build()
             for fault in self.faults:
                 self.stage.arm(fault)
         except BaseException:
@@ -114,7 +119,30 @@ class Rehearsal:
         return self.verdict.answer
 
     def life(self) -> Verdict:
-        """Up, one answer, down. The first command that fails decides the exit code; down is run whatever happened."""
+        """The build where there is one to make, up, one answer, down.
+
+        The first command that fails decides the exit code; down is run whatever happened.
+        """
+        if self._built():
+            self._up()
+        down = self.step("down", "--yes")
+        if down.returncode != ExitCode.DONE:
+            self._failed(down)
+        return self.verdict
+
+    def _built(self) -> bool:
+        """What the stack serves from is kept, or is made now."""
+        if not self._builds:
+            return True
+        build = self.step("build", "--yes")
+        if build.returncode != ExitCode.DONE:
+            self._failed(build)
+            return False
+        if build.document.get("made"):
+            self.verdict.build = with_held(build.document.get("phases", []), self.stage.held())
+        return True
+
+    def _up(self) -> None:
         up = self.step("up", "--yes")
         if up.returncode != ExitCode.DONE:
             self._failed(up)
@@ -127,10 +155,6 @@ class Rehearsal:
                 self.ask()
                 if not self.verdict.served:
                     self._failed(self.asked, "the tunnel gave no answer with the nonce")
-        down = self.step("down", "--yes")
-        if down.returncode != ExitCode.DONE:
-            self._failed(down)
-        return self.verdict
 
     def _failed(self, ran: Ran, cause: str = "") -> None:
         """Only the first failure counts: what follows it follows from it."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import rehearsal.targets
 from rehearsal.contracts import Fault, LocalCloud
@@ -60,6 +60,14 @@ class Stage(AbstractContextManager["Stage"], Protocol):
 
     def host_left(self) -> Sequence[str]:
         """What this rehearsal has on the host, as the kernel tells it, in words. Empty after leaving."""
+
+
+@runtime_checkable
+class HasBuild(Protocol):
+    """A stage whose stack serves from a build, which `flexserve build` makes."""
+
+    def keep_build(self) -> None:
+        """The build was made before: it is kept where the stack file says."""
 
 
 class HasMachines(Protocol):

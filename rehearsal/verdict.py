@@ -32,6 +32,7 @@ class Verdict:
 
     stack: str
     phases: list[Mapping[str, object]] = field(default_factory=list)
+    build: list[Mapping[str, object]] = field(default_factory=list)  # the phases of a builder, where one made something
     nonce: str = ""
     answer: str = ""
     served: bool = False
@@ -76,6 +77,7 @@ class Verdict:
             "stack": self.stack,
             "verdict": self.text,
             "phases": self.phases,
+            **({"build": self.build} if self.build else {}),
             "nonce": self.nonce,
             "answer": self.answer,
             "ledger": {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from verdict.errors import BadConfig
 from verdict.exit_codes import ExitCode
@@ -58,15 +59,22 @@ def failed(failure: object) -> list[str]:
     return [*lines, f"  all of it: {failure['log']}"]
 
 
+def phase_line(phase: Mapping[str, Any]) -> str:
+    """A phase with its own time, and the time that stand-ins held."""
+    own = float(phase.get("seconds") or 0) - float(phase.get("held_s") or 0)
+    held = f" + {phase['held_s']:.1f} s held" if phase.get("held_s") else ""
+    return f"  {phase['name']:<10} {phase['result']:<8} {own:6.1f} s{held}  {phase.get('cause') or ''}".rstrip()
+
+
 def page(document: dict[str, object]) -> str:
     """The verdict for people."""
-    phases = document["phases"]
-    assert isinstance(phases, list)
-    lines = [f"{document['stack']}: {document['verdict']}", *([""] if phases else [])]
-    for phase in phases:
-        own = float(phase.get("seconds") or 0) - float(phase.get("held_s") or 0)
-        held = f" + {phase['held_s']:.1f} s held" if phase.get("held_s") else ""
-        lines.append(f"  {phase['name']:<10} {phase['result']:<8} {own:6.1f} s{held}  {phase.get('cause') or ''}".rstrip())
+    phases, build = document["phases"], document.get("build", [])
+    assert isinstance(phases, list) and isinstance(build, list)
+    lines = [f"{document['stack']}: {document['verdict']}"]
+    if build:
+        lines += ["", "  the build, on a machine of its own", *map(phase_line, build)]
+    if phases:
+        lines += ["", *(["  the machine that serves"] if build else []), *map(phase_line, phases)]
     if document["answer"]:
         lines += ["", f"  asked to repeat {document['nonce']}, answered: {document['answer']}"]
     ledger = document["ledger"]

@@ -59,15 +59,24 @@ def stand_in(capability: str = "7.5", version: str = VERSION) -> KeptBuild:
     return KeptBuild({"venv.tar.gz": archive, "manifest.json": json.dumps(manifest, indent=2).encode()})
 
 
-def _archive() -> bytes:
+def files() -> dict[str, bytes]:
+    """What the archive holds: path -> bytes."""
     package = "venv/stand-in/rehearsal/machine/vllm"
-    files = {f"{package}/{path.name}": path.read_bytes() for path in sorted(APPLICATION.glob("*.py"))}
-    files |= {"venv/stand-in/rehearsal/__init__.py": b"", "venv/stand-in/rehearsal/machine/__init__.py": b""}
-    files |= {"venv/stand-in/options.json": OPTIONS.read_bytes(), "venv/bin/vllm": COMMAND, KERNEL_PLACE: KERNEL}
+    found = {f"{package}/{path.name}": path.read_bytes() for path in sorted(APPLICATION.glob("*.py"))}
+    found |= {"venv/stand-in/rehearsal/__init__.py": b"", "venv/stand-in/rehearsal/machine/__init__.py": b""}
+    return {**found, "venv/stand-in/options.json": OPTIONS.read_bytes(), "venv/bin/vllm": COMMAND, KERNEL_PLACE: KERNEL}
+
+
+def mode(name: str) -> int:
+    """Whether it may be run."""
+    return 0o755 if name.endswith("/bin/vllm") else 0o644
+
+
+def _archive() -> bytes:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for name, data in sorted(files.items()):
+        for name, data in sorted(files().items()):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o755 if name.endswith("/bin/vllm") else 0o644
+            entry.size, entry.mode = len(data), mode(name)
             tar.addfile(entry, io.BytesIO(data))
     return gzip.compress(plain.getvalue(), 6, mtime=0)

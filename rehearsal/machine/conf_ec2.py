@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rehearsal.machine import making
+
 MASKED = (
     "google-guest-agent.service",
     "google-startup-scripts.service",
@@ -62,4 +64,5 @@ def write(put: Callable[..., None]) -> Sequence[str]:
     put("etc/cloud/cloud.cfg.d/99-rehearsal.cfg", CLOUD_INIT)
     put("usr/local/bin/nvidia-smi", NVIDIA_SMI, 0o755)
     put("usr/local/sbin/swapon", SWAPON, 0o755)
+    making.write(put)
     return MASKED

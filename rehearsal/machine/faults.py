@@ -18,6 +18,9 @@ class MachineFaults:
     | registry | down; throttled: 429 on manifests; cut: each large layer is reset once half-way |
     | hub | down; throttled: 429 to all; throttled-anonymous: 429 without a token; unauthorized: 401; forbidden: 403 on files; \
 slow; cut: each large file is reset once half-way |
+    | torch | no-sm75: the host image's torch has no code for the card |
+    | source | other-commit: vLLM's repository gives another commit than was asked for |
+    | compiler | error: it refuses a file |
     | driver | down: nvidia-smi fails; other-card: a T4 in place of the T4G |
     | vllm | crash-loop: exits 1 while it loads; never-ready: loads for ever; crash-at-chat: dies at the first chat; \
 garbage: answers without reading the question; empty: answers nothing; out-of-memory: dies with CUDA's words once the \
@@ -29,6 +32,9 @@ weights are read |
     hub: Literal["", "down", "throttled", "throttled-anonymous", "unauthorized", "forbidden", "slow", "cut"] = ""
     vllm: Literal["", "crash-loop", "never-ready", "crash-at-chat", "garbage", "empty", "out-of-memory"] = ""
     driver: Literal["", "down", "other-card"] = ""
+    torch: Literal["", "no-sm75"] = ""
+    source: Literal["", "other-commit"] = ""
+    compiler: Literal["", "error"] = ""
     power_cut_in: str = ""
     docker_dies_in: str = ""
     disk_full_in: str = ""
@@ -42,7 +48,7 @@ weights are read |
 class Behaviour:
     """What the stand-ins are asked to do. `holds` is seconds by what is held, already divided by the rehearsal's k.
 
-    Held: packages, image, weights (the first large transfer of each power-on), load, compile (vLLM's start).
+    Held: packages, image, weights (the first large transfer of each power-on), load, compile (vLLM's start), wheel (a builder's).
     """
 
     faults: MachineFaults = field(default_factory=MachineFaults)

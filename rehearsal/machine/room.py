@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from rehearsal.contracts import HostInventory, Machine, MachineSpec
-from rehearsal.machine import assets, authority, conf, kernel, software
+from rehearsal.machine import assets, authority, conf, kernel, making, software
 from rehearsal.machine.booted import BootedMachine, Layers
 from rehearsal.machine.capable import missing
 from rehearsal.machine.fakes import hub, packages, registry
@@ -28,7 +28,7 @@ from verdict.errors import FlexserveError
 REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-central-1", "eu-west-1", "ap-northeast-1")
 # A certificate's star stands for one label: services, their APIs below `api.`, and each account's own registry.
 AWS_NAMES = tuple(f"*.{below}{region}.amazonaws.com" for region in REGIONS for below in ("", "ecr.", "dkr.ecr."))
-NAMES = ("*.googleapis.com", "*.pkg.dev", *AWS_NAMES, hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
+NAMES = ("*.googleapis.com", "*.pkg.dev", *AWS_NAMES, *making.HOSTS, hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
 
 
 class MachineRoom:

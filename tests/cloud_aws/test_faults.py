@@ -24,7 +24,8 @@ def stage(tmp_path: Path) -> Iterator[Ec2SpotStage]:
     found = Ec2SpotStage(tmp_path)
     with LocalAwsCloud() as aws:
         found.aws = found.cloud = aws
-        found._keep_build()
+        found._open_bucket()
+        found.keep_build()
         aws.put_secret("hf-token", "hf_x")
         yield found
 

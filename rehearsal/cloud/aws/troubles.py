@@ -74,3 +74,14 @@ def gone(call: str = "ec2.TerminateInstances", *, times: int | None = 1) -> Trou
         return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{ids[0]}' does not exist")
 
     return Trouble(call, error, times)
+
+
+def closed(operation: str, prefix: str, *, times: int | None = None) -> Trouble:
+    """S3 refuses a machine's role this operation (`PutObject`) on keys that begin so, whatever its own policy allows: a bucket's
+    policy, or a key of KMS that it may not use.
+    """
+
+    def theirs(call: Call) -> bool:
+        return not call.caller.operator and str(call.params.get("Key", "")).startswith(prefix)
+
+    return Trouble(f"s3.{operation}", lambda _: AwsError("AccessDenied", "Access Denied", 403), times, theirs)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rehearsal.machine import making
 from rehearsal.machine.fakes import aws, container, dns, ecr, google, hub, packages, registry
 from rehearsal.machine.fakes.bridge import Bridge
 from rehearsal.machine.fakes.holds import Holds
@@ -25,7 +26,7 @@ def names(address: str, hostname: str, flavour: str) -> dict[str, str]:
     outside = (hub.HOST, hub.CDN, packages.HOST, *registry.NAMES)
     everywhere = {hostname: address, **dict.fromkeys(outside, dns.OUTSIDE)}
     if flavour in ("ec2", "container"):
-        return {**everywhere, **dict.fromkeys(aws.NAMES, dns.OUTSIDE)}
+        return {**everywhere, **dict.fromkeys((*aws.NAMES, *making.HOSTS), dns.OUTSIDE)}
     return {
         **everywhere,
         "metadata.google.internal": dns.METADATA,
@@ -64,6 +65,8 @@ def main(config: Mapping[str, Any]) -> None:
                 return private.answer(request)
             if request.host.endswith(".amazonaws.com"):
                 return services.answer(request)
+            if request.host in making.HOSTS:
+                return making.answer(request)
             return models.answer(request) if request.host in (hub.HOST, hub.CDN) else images.answer(request)
 
         servers.append(serve(dns.OUTSIDE, 443, outside, context))
