@@ -108,7 +108,7 @@ def build(
         ref = _alive(s, old, say)
         if ref is None:
             if old is not None:
-                _tell_last(old, say)
+                _tell_last(s, old, say)
                 _clear(s, old, say)
             consent()
             ref = s.builds.ref(old.id if old is not None else secrets.token_hex(ID_BYTES))
@@ -235,10 +235,13 @@ def _alive(s: Surroundings, old: DeploymentRef | None, say: Callable[[str], None
     return old
 
 
-def _tell_last(old: DeploymentRef, say: Callable[[str], None]) -> None:
+def _tell_last(s: Surroundings, old: DeploymentRef, say: Callable[[str], None]) -> None:
     """What became of the one before, and that nothing of it is gone on with."""
-    if last := old.outputs.get(LAST):
-        say(f"the last builder made no build ({last}); this one starts from the beginning")
+    if old.outputs.get("build", s.builds.key) != s.builds.key:
+        return  # that one was made: its bucket is what is noted
+    told = s.builds.live(old).boot(old)
+    last = old.outputs.get(LAST) or (told.cause if told is not None else "") or "it is gone"
+    say(f"the last builder made no build ({last}); this one starts from the beginning")
 
 
 def _clear(s: Surroundings, old: DeploymentRef, say: Callable[[str], None]) -> None:

@@ -65,6 +65,7 @@ class BootedMachine:
         self._launcher: subprocess.Popen[bytes] | None = None
         self._cut = False
         self._deleted = False
+        self._held: list[Mapping[str, object]] = []
         self._happening: set[str] = set()  # faults of a phase that are under way
         (folder / "out").mkdir(parents=True, exist_ok=True)
         self._bridge = BridgeServer(folder / "bridge", spec.guest, behaviour.document, self._reported)
@@ -149,8 +150,9 @@ class BootedMachine:
         with self._lock:
             if self._deleted:
                 return
-            self._deleted = True
             self.power_cut()
+            self._held = self.held()
+            self._deleted = True
             self._bridge.close()
             self._keep_logs()
             sweep.cgroups(self.ident)
@@ -170,6 +172,8 @@ class BootedMachine:
 
     def held(self) -> list[Mapping[str, object]]:
         """What stand-ins held on purpose so far: `what`, `start` (epoch seconds), `seconds`."""
+        if self._deleted:
+            return self._held
         record = self.folder / "out" / "held.jsonl"
         return [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
 
