@@ -127,6 +127,8 @@ def rules() -> tuple[Rule, ...]:
         if importlib.util.find_spec(f"infra.targets.{kind}.rules"):
             found += module(kind, "rules").RULES
     return tuple(found)
+
+
 def builder(kind: str) -> ModuleType | None:
     """A target's `builder`, where it has one: what makes its server once, on a machine of its own."""
     name = f"infra.targets.{kind}.builder"
