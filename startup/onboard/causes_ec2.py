@@ -37,7 +37,7 @@ ROWS: tuple[Cause, ...] = (
     Cause(
         "no-build",
         "bucket {bucket} holds no build {key} that this machine may read",
-        "make it: docs/operator/g5g-spot.md, or set target.build",
+        "`flexserve build` makes it, then `flexserve up` runs the boot again; or set target.build",
         phases=BUILD,
     ),
     Cause("bucket-unreachable", "the bucket does not answer ({detail})", "it goes on when it does", phases=BUILD, retry=True),

@@ -44,8 +44,14 @@ BROKEN = [
 ]
 # In test_rules_g5g.py and test_rules_sagemaker.py.
 SAGEMAKER = {rule.id for rule in sagemaker.RULES} | {"machine-of-another-service"}
-ELSEWHERE = {"zone-without-size", "attention-backend-unsupported", "group-too-large", "vllm-too-old", "build-too-long"} | {
-    rule.id for rule in ec2_spot.RULES
+ELSEWHERE = {
+    "zone-without-size",
+    "unknown-builder",
+    "attention-backend-unsupported",
+    "group-too-large",
+    "vllm-too-old",
+    "build-too-long",
+    *(rule.id for rule in ec2_spot.RULES),
 }
 
 

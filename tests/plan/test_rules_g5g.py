@@ -47,6 +47,8 @@ BROKEN = [
     ("attention-backend-unsupported", ["serving.extra_args={attention-backend: FLEX_ATTENTION}"], "TRITON_ATTN"),
     ("vllm-too-old", ["target.build.vllm=0.27.1"], "0.27.2rc0"),
     ("vllm-too-old", ["target.build.vllm=0.26.0"], "0.27.2rc0"),
+    ("unknown-builder", ["target.build.machine_type=m7i.8xlarge"], "did you mean m7g.8xlarge"),
+    ("unknown-builder", ["target.build.machine_type=g5g.4xlarge"], "m7g.4xlarge"),
     ("build-too-long", ["target.build.where=machine"], "g5g.4xlarge"),
     ("build-too-long", ["target.build.where=machine", "target.machine_type=g5g.4xlarge", "window=1h"], "target.build.where"),
     ("over-context", ["serving.max_model_len=131073"], "131072"),
@@ -78,7 +80,7 @@ def test_a_build_on_the_machine_says_what_it_takes(g5g_spot, settings, minutes):
     where = ["target.build.where=machine"] if settings else []
     plan = make_plan(g5g_spot(*where, *settings), Catalog.load())
     build = plan.as_dict()["build"]
-    assert (build["where"], build.get("making_minutes")) == ("machine" if minutes else "by_hand", minutes)
+    assert (build["where"], build.get("making_minutes")) == ("machine" if minutes else "builder", minutes)
     known = minutes and not plan.cost.unknown
     assert build.get("making_usd") == (round(plan.cost.per_hour * plan.making_minutes / 60, 2) if known else None)
     assert bool(known) == ("target.on_demand=only" in settings)
@@ -89,6 +91,30 @@ def test_a_build_on_the_machine_says_what_it_takes(g5g_spot, settings, minutes):
 
 def test_the_shipped_stack_breaks_none_once_it_is_filled_in(g5g_spot):
     assert make_plan(g5g_spot(), Catalog.load()).allowed == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "minutes", "usd", "at_most"),
+    [
+        ([], 27, None, 0.59),
+        (["target.build.on_demand=only"], 27, 0.59, 0.59),
+        (["target.build.on_demand=fall_back"], 27, None, 0.59),
+        (["target.build.machine_type=m7g.4xlarge"], 54, None, 0.60),
+        (["target.build.machine_type=c7g.16xlarge", "target.build.on_demand=only"], 27, 1.04, 1.04),
+        (["target.region=us-west-2", "target.zones=[us-west-2a]"], 27, None, None),
+        (["target.host_image=ami-07a66fa2acbcfea88"], None, None, None),
+    ],
+)
+def test_a_builder_says_what_it_takes_once(g5g_spot, settings, minutes, usd, at_most):
+    """Minutes scaled as above; the price is not the window's; one that is unknown stays unknown, bounded by the usual one."""
+    plan = make_plan(g5g_spot(*settings), Catalog.load())
+    builder = plan.as_dict()["build"]["builder"]
+    assert (builder["minutes"], builder["usd"], builder["usd_at_most"]) == (minutes, usd, at_most)
+    assert bool(builder["unknown"]) == (usd is None and minutes is not None) or minutes is None
+    assert (
+        not plan.boot.ec2.may_build
+        and plan.cost == make_plan(g5g_spot(*settings, "target.build.where=by_hand"), Catalog.load()).cost
+    )
 
 
 @pytest.mark.parametrize("release", ["0.27.2rc0", "0.27.2", "0.33.0"])
@@ -212,7 +238,9 @@ BAD = [
     ("target.network={vpc: vpc-12345678, subnets: {us-east-1a: subnet-12345678}}", "us-east-1b"),
     ("target.build.commit=main", "40 hexadecimal"),
     ("target.build.vllm=newest", "0.27.2rc0"),
-    ("target.build.where=builder", "by_hand"),
+    ("target.build.where=laptop", "by_hand"),
+    ("target.build.on_demand=always", "fall_back"),
+    ("target.build.machine_type=m7g", "m7g"),
     ("target.disk_iops=1000", "disk_iops"),
     ("target.disk_throughput=2000", "disk_throughput"),
     ("target.max_price_per_hour=0", "max_price_per_hour"),

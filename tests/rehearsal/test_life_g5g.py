@@ -19,7 +19,7 @@ from rehearsal.faults.ec2_spot import notice
 from rehearsal.hunt import ProcessWatch, in_bytes, in_files
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
-from rehearsal.targets.ec2_spot import BUCKET, Ec2SpotStage
+from rehearsal.targets.ec2_spot import BUCKET, COMMIT, Ec2SpotStage
 
 pytestmark = [
     pytest.mark.usefixtures("bootable", "session_manager"),
@@ -43,6 +43,8 @@ class Life:
     hunts: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     groups: list[dict[str, Any]] = field(default_factory=list)
     imds: str = ""
+    built: list[str] = field(default_factory=list)
+    machines: int = -1
     request_finished: bool = False
     nobody_new: bool = False
     rehearsal: Rehearsal = None  # type: ignore[assignment]
@@ -58,6 +60,10 @@ def life(root: Path) -> Iterator[Life]:
     with rehearsal:
         stage = rehearsal.stage
         assert isinstance(stage, Ec2SpotStage)
+        seen.ran["build"] = rehearsal.step("build", "--yes")
+        seen.ran["build again"] = rehearsal.step("build", "--yes")
+        seen.built = sorted(key.rpartition("/")[2] for key in stage.build())
+        seen.machines = len(stage.aws.machines())
         with ProcessWatch(sentinel, control) as watch:
             seen.ran["up"] = rehearsal.step("up", "--yes")
             name, machine = _look(seen, stage, "up")
@@ -173,6 +179,17 @@ def test_every_command_did_what_it_should(life):
     assert {name: ran.returncode for name, ran in life.ran.items()} == {n: expected.get(n, 0) for n in life.ran}, {
         n: (r.stdout[-600:], r.stderr[-600:]) for n, r in life.ran.items() if r.returncode != expected.get(n, 0)
     }
+
+
+def test_the_build_is_made_once_on_a_machine_that_is_gone_before_the_card_is_paid_for(life):
+    made, again = life.ran["build"].document, life.ran["build again"].document
+    phases = ("host", "checks", "toolkit", "source", "rust", "venv", "wheel", "install", "keep")
+    assert made["made"] is True and {p["name"]: p["result"] for p in made["phases"]} == dict.fromkeys(phases, "done")
+    assert made["manifest"]["arch_list"] == ["sm_75"] and made["manifest"]["commit"] == COMMIT
+    assert again["made"] is False and again["phases"] == [] and again["manifest"] == made["manifest"]
+    assert life.built == sorted(["manifest.json", made["manifest"]["archive"]]) and life.machines == 0
+    (taken,) = (p for p in life.ran["status"].document["phases"] if p["name"] == "build")
+    assert taken["result"] == "done"  # and the patch, which is applied to what was built, was too
 
 
 def test_the_answer_holds_the_nonce(life):

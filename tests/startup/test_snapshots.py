@@ -24,6 +24,8 @@ FILES = {
     "plain.sh": lambda: render(specs.PLAIN).script,
     "spot.stub.sh": lambda: render(specs.SPOT).stub,
     "spot.sh": lambda: render(specs.SPOT).script,
+    "builder.stub.sh": lambda: render(specs.BUILDER).stub,
+    "builder.sh": lambda: render(specs.BUILDER).script,
     "endpoint.Dockerfile": lambda: _endpoint("Dockerfile"),
     "endpoint.buildspec.yml": lambda: _endpoint("buildspec.yml"),
     "endpoint.build.sh": lambda: _endpoint("build.sh"),

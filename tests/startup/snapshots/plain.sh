@@ -191,6 +191,7 @@ readonly STEPS=(
 )
 
 readonly LIB=/run/flexserve/lib/f2d988795c07 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/f41d5bc1f58a # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -234,6 +235,10 @@ def main(words: Sequence[str]) -> int:
             from startup.onboard import boot
 
             return boot.main(tell, script, steps)
+        case ["job", tell, script, *steps]:
+            from startup.onboard import boot
+
+            return boot.main(tell, script, steps, ends="done")
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
         case ["attempt", phase, patience, *command] if command:
@@ -260,6 +265,14 @@ def main(words: Sequence[str]) -> int:
             from startup.onboard import build, making
 
             making.main(build.Kept(region, bucket, folder, capability), Path(place), recipe, take=how != "make")
+        case ["making", name, region, bucket, folder, capability, place, *recipe]:
+            from startup.onboard import build, making
+
+            making.phase(name, build.Kept(region, bucket, folder, capability), Path(place), recipe)
+        case ["report", region, bucket, key]:
+            from startup.onboard import keeping
+
+            return 0 if keeping.report(region, bucket, key) else 1
         case ["reclaim"]:
             from startup.onboard import reclaim
 
@@ -438,10 +451,11 @@ class Record:
 
 
 class Boot:
-    """One run of the script."""
+    """One run of the script. `ends`: its state when all went well."""
 
-    def __init__(self, script: Path, steps: Sequence[Step], report: Report, redact: Redactor) -> None:
+    def __init__(self, script: Path, steps: Sequence[Step], report: Report, redact: Redactor, ends: str = "serving") -> None:
         self._script = script
+        self._ends = ends
         self._steps = tuple(steps)
         self._report = report
         self._redact = redact
@@ -487,8 +501,8 @@ class Boot:
         if self.stop.is_set():
             self._say("told to stop; the next run goes on from here")
             return STOPPED
-        self._state("serving")
-        self._say(f"serving after {time.monotonic() - self._began:.1f} s")
+        self._state(self._ends)
+        self._say(f"{self._ends} after {time.monotonic() - self._began:.1f} s")
         return 0
 
     def _phase(self, step: Step) -> None:
@@ -561,7 +575,7 @@ class Boot:
         if not phase:
             phase = next(
                 (step.name for step in self._steps if step.name in self._running),
-                self._steps[-1].name if state == "serving" else "",
+                self._steps[-1].name if state == self._ends else "",
             )
         self._report.document(
             "state",
@@ -592,14 +606,14 @@ def cause_of(step: Step, ended: process.Ended, noted: str) -> str:
     return f"{causes.say('failed', status=ended.status)} ({causes.last_words(ended.tail)})"
 
 
-def main(tell: str, script: str, words: Sequence[str]) -> int:
+def main(tell: str, script: str, words: Sequence[str], ends: str = "serving") -> int:
     """Run the phases that the script declares, and leave no token behind. `tell`: who hears of it besides the disk."""
     redact = Redactor(SECRET_FILES)
     report = Report(places.STATE, TELLS[tell])
     if swept := process.sweep():
         report.line(f"flexserve: ended {swept} processes of a boot that was cut off", loud=True)
     _forget()
-    boot = Boot(Path(script), [Step.read(word) for word in words], report, redact)
+    boot = Boot(Path(script), [Step.read(word) for word in words], report, redact, ends)
     signal.signal(signal.SIGTERM, lambda *_: boot.stop.set())
     places.PID.write_text(f"{os.getpid()}\n", encoding="ascii")
     try:
@@ -1068,7 +1082,7 @@ ROWS: tuple[Cause, ...] = (
     Cause(
         "no-build",
         "bucket {bucket} holds no build {key} that this machine may read",
-        "make it: docs/operator/g5g-spot.md, or set target.build",
+        "`flexserve build` makes it, then `flexserve up` runs the boot again; or set target.build",
         phases=BUILD,
     ),
     Cause("bucket-unreachable", "the bucket does not answer ({detail})", "it goes on when it does", phases=BUILD, retry=True),
@@ -1090,7 +1104,12 @@ ROWS: tuple[Cause, ...] = (
         "the next boot of this machine tries again; or copy {folder} by hand",
         phases=BUILD,
     ),
-    # build, where the machine makes it
+    Cause(
+        "bucket-not-writable",
+        "bucket {bucket} takes no build {key} from this machine ({detail})",
+        "grant the role s3:PutObject below builds/, or set target.bucket",
+    ),
+    # build, where a machine makes it
     Cause("build-other-machine", "the build is for {wanted}, this machine is {found}", "check target.machine_type", phases=BUILD),
     Cause(
         "build-no-torch",
@@ -1141,6 +1160,13 @@ ROWS: tuple[Cause, ...] = (
         "a compiler ran out of memory",
         "fewer go on at a time; with one at a time take a larger machine type: target.machine_type",
         r"\bKilled\b|[Oo]ut of memory|virtual memory exhausted|Cannot allocate memory|died of signal 9|status 137",
+        BUILD,
+    ),
+    Cause(
+        "build-compiler",
+        "vLLM does not compile ({detail})",
+        "the log shows more; another release or commit: target.build",
+        r"(?P<detail>\S+\(\d+\): error: .*|\S+:\d+:\d+: (?:fatal )?error: .*|error(?:\[E\d+\])?: could not compile .*)",
         BUILD,
     ),
     Cause(
