@@ -193,8 +193,11 @@ def _give_up(
 
 
 def _in(boot: BootStatus | None) -> str:
-    running = [p.name for p in boot.phases if p.result == "running"] if boot is not None else []
-    return f" in phase {running[-1]}" if running else ""
+    if boot is None:
+        return ""
+    running = [p.name for p in boot.phases if p.result == "running"]  # at a notice its phases are stopped first
+    phase = running[-1] if running else boot.phase
+    return f" in phase {phase}" if phase else ""
 
 
 def _status(wanted: Wanted, ref: DeploymentRef, live: LiveTarget, machine: Machine | None, boot: BootStatus | None) -> Status:
