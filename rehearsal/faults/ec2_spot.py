@@ -6,7 +6,6 @@ Nothing of the local AWS is imported before a fault is armed: all faults are lis
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -24,8 +23,7 @@ TARGET = ("ec2_spot",)
 SPOT_QUOTA = "L-3819A6DF"  # All G and VT Spot Instance Requests
 WRONG_PROCESSOR, WITHOUT_DRIVER = "ami-0f5e1e5e000000003", "ami-0f5e1e5e000000004"
 LATE_PROFILE_S = 8.0
-NOTICED_S, OFF_S, LIFE_S = 20.0, 60.0, 300.0
-WHEEL_S = 3.0  # held by a builder that comes after one that was taken back
+NOTICED_S, OFF_S = 20.0, 60.0
 MODEL = "google/gemma-4-E2B-it"
 TAKEN = 'grep -q \'"state": *"reclaimed"\' /var/lib/flexserve/state'
 
@@ -117,42 +115,10 @@ def _until(done: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.3)
 
 
-def _closed_bucket(stage: Ec2SpotStage) -> None:
-    from rehearsal.cloud.aws import troubles
-
-    stage.aws.arm(troubles.closed("PutObject", "builds/"))
-
-
 def _lost_build(stage: Ec2SpotStage) -> None:
     from rehearsal.cloud.aws import troubles
 
     stage.aws.arm(troubles.closed("GetObject", "builds/"))
-
-
-def _builder_reclaimed(stage: Ec2SpotStage) -> None:
-    """EC2's notice when the builder compiles, which takes long enough to be noticed in."""
-    stage.behaviour.holds["wheel"] = OFF_S
-    threading.Thread(target=_reclaim_in, args=(stage, "wheel"), name="reclaims the builder", daemon=True).start()
-
-
-def _reclaim_in(stage: Ec2SpotStage, phase: str) -> None:
-    """Once, in the first machine that comes to the phase."""
-    last = time.monotonic() + LIFE_S
-    while time.monotonic() < last:
-        for name, machine in stage.aws.machines().items():
-            if f"phase {phase} starts" in machine.log():
-                stage.behaviour.holds["wheel"] = WHEEL_S
-                stage.aws.reclaim(name)
-                return
-        time.sleep(0.3)
-
-
-def _switched(**switches: str) -> Callable[[HasMachines], None]:
-    def apply(stage: HasMachines) -> None:
-        for name, value in switches.items():
-            setattr(stage.behaviour.faults, name, value)
-
-    return apply
 
 
 def _no_build(stage: Ec2SpotStage) -> None:
@@ -307,67 +273,6 @@ FAULTS = (
         _lost_build,
         ExitCode.FAILED,
         "build",
-    ),
-    Fault(
-        "builder-fails",
-        TARGET,
-        "vLLM does not compile; the builder says why and is gone",
-        _switched(compiler="error"),
-        ExitCode.FAILED,
-        "wheel",
-        build=True,
-    ),
-    Fault(
-        "builder-reclaimed",
-        TARGET,
-        "EC2 takes the builder back while it compiles",
-        _builder_reclaimed,
-        ExitCode.GONE,
-        "taken back",
-        build=True,
-    ),
-    Fault(
-        "builder-power-cut",
-        TARGET,
-        "the builder loses power while it compiles, comes back and goes on",
-        _switched(power_cut_in="wheel"),
-        ExitCode.DONE,
-        build=True,
-    ),
-    Fault(
-        "builder-wrong-commit",
-        TARGET,
-        "vLLM's repository gives another commit than the stack file names",
-        _switched(source="other-commit"),
-        ExitCode.FAILED,
-        "source",
-        build=True,
-    ),
-    Fault(
-        "builder-old-torch",
-        TARGET,
-        "the host image's torch has no code for the card; refused before anything is compiled",
-        _switched(torch="no-sm75"),
-        ExitCode.FAILED,
-        "checks",
-        build=True,
-    ),
-    Fault(
-        "builder-bucket-closed",
-        TARGET,
-        "the bucket takes nothing from the builder; refused before anything is compiled",
-        _closed_bucket,
-        ExitCode.FAILED,
-        "checks",
-        build=True,
-    ),
-    Fault(
-        "builder-no-capacity",
-        TARGET,
-        "no zone has spot capacity for the builder",
-        _arm("no_capacity"),
-        ExitCode.NO_CAPACITY,
-        build=True,
     ),
     Fault("build-damaged", TARGET, "the kept build is not what its manifest says", _damaged_build, ExitCode.FAILED, "build"),
     Fault("other-card", TARGET, "the machine has another card than the plan", _other_card, ExitCode.FAILED, "driver"),

@@ -117,7 +117,7 @@ readonly STEPS=(
   keep=1800:install
 )
 
-readonly LIB=/run/flexserve/lib/99d60c8e06ee # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/96dbefcc59cd # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -1094,7 +1094,8 @@ ROWS: tuple[Cause, ...] = (
         "accelerator-busy",
         "another process still holds the accelerator ({detail})",
         "it was retried once; reset the machine",
-        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)",
+        r"(?P<detail>/dev/(?:vfio/\d+|accel\d+))\S* ?.{0,40}[Bb]usy|The TPU is already in use by (?P<detail2>.+)"
+        r"|(?P<detail3>CUDA-capable device\(s\) is/are busy or unavailable)",
         SERVER,
     ),
     Cause(
@@ -1211,7 +1212,7 @@ def find(lines: Iterable[str], phase: str) -> tuple[Cause, str] | None:
         for line in reversed(text):
             found = re.search(row.pattern, line)
             if found:
-                facts = {name.rstrip("2"): value.strip() for name, value in found.groupdict().items() if value}
+                facts = {name.rstrip("23"): value.strip() for name, value in found.groupdict().items() if value}
                 return row, say(row.id, **facts)
     return None
 

@@ -190,8 +190,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/f2d988795c07 # on the tmpfs: a full disk must not keep the boot from saying so
-readonly LIB=/run/flexserve/lib/f41d5bc1f58a # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/b7b0b44fa9d3 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
