@@ -99,13 +99,14 @@ def build(
     One that lives already is watched to its end. Raises `BuildFailed`, `Gone` after a reclaim, `TimedOut`, what making the machine
     raises, `Interrupted` after Ctrl-C, `LeftBehind` when something stays that bills.
     """
-    kept, old = s.builds.kept(), s.note.read() or s.builds.find()
+    kept, old = s.builds.kept(), s.note.read()
     if kept is not None:
-        if old is not None:
-            _clear(s, old, say)
+        left = old or s.builds.find()
+        if left is not None and (_ours(s, left) or _at_work(s, left) is None):
+            _clear(s, left, say)
         return Made(wanted.stack, s.builds.key, kept, made=False)
     with _interruptible():
-        ref = _alive(s, old, say)
+        ref = _alive(s, old, say) or _alive(s, s.builds.find(), say)
         if ref is None:
             if old is not None:
                 _tell_last(s, old, say)
@@ -223,24 +224,31 @@ def _seconds(seen: _Seen, live: LiveTarget) -> int | None:
 
 def _alive(s: Surroundings, old: DeploymentRef | None, say: Callable[[str], None]) -> DeploymentRef | None:
     """The builder that lives. Raises when it makes another build: it is not ended unasked."""
-    if old is None:
+    machine = _at_work(s, old) if old is not None else None
+    if machine is None or old is None:
         return None
-    machine = s.builds.live(old).find(old)
-    if machine is None or machine.cloud_state.lower() in STOPPED:
-        return None
-    other = str(old.outputs.get("build", s.builds.key))
-    if other != s.builds.key:
+    if not _ours(s, old):
         raise FlexserveError(
-            f"a builder is at work on another build, {other}",
+            f"a builder is at work on another build, {old.outputs['build']}",
             way_out=f"wait for it, or end it: flexserve down -s {old.stack}",
         )
     say(f"{machine.name} in {machine.where} is at work already; watches it to its end")
     return old
 
 
+def _at_work(s: Surroundings, ref: DeploymentRef) -> Machine | None:
+    machine = s.builds.live(ref).find(ref)
+    return None if machine is None or machine.cloud_state.lower() in STOPPED else machine
+
+
+def _ours(s: Surroundings, ref: DeploymentRef) -> bool:
+    """Whether it makes, or made, the build that is asked for."""
+    return str(ref.outputs.get("build", s.builds.key)) == s.builds.key
+
+
 def _tell_last(s: Surroundings, old: DeploymentRef, say: Callable[[str], None]) -> None:
     """What became of the one before, and that nothing of it is gone on with."""
-    if old.outputs.get("build", s.builds.key) != s.builds.key:
+    if not _ours(s, old):
         return  # that one was made: its bucket is what is noted
     told = s.builds.live(old).boot(old)
     last = old.outputs.get(LAST) or (told.cause if told is not None else "") or "it is gone"

@@ -144,10 +144,19 @@ def test_what_a_killed_command_left_is_taken_away_when_the_build_is_there():
     assert not run().made and run.builds.side.deleted == ["i-1"] and run.note.held is None
 
 
-@pytest.mark.parametrize("noted", [True, False])
+def test_one_at_work_on_another_build_goes_on_when_this_one_is_kept():
+    run = Run(FakeBuilds(have=KEPT), FakeNote(DeploymentRef("s", "old", {"build": "other"})))
+    run.builds.side.machine, run.builds.side.things = machine(), [VM]
+    assert not run().made and run.builds.side.deleted == [] and run.note.held is not None
+
+
+@pytest.mark.parametrize("noted", ["this", "another", "none"])
 def test_one_that_is_at_work_is_watched_and_nobody_is_asked(noted):
+    """By its note; or by its tags, also beside the note of one that is gone."""
     ref = DeploymentRef("s", "old", {"build": "key", "bucket": "fs-b"})
-    run = Run(FakeBuilds(then=[done], lives=None if noted else ref), FakeNote(ref if noted else None))
+    note = {"this": ref, "another": DeploymentRef("s", "gone", {"build": "key"}), "none": None}[noted]
+    run = Run(FakeBuilds(then=[done], lives=None if noted == "this" else ref), FakeNote(note))
+    found, run.builds.side.find = run.builds.side.find, lambda asked: None if asked.id == "gone" else found(asked)
     run.builds.side.things = [VM]
     run.builds.side.clock = run.clock
     run.builds.starts()
