@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/3e44a55a0647 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/d88051298159 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -3419,10 +3419,19 @@ from __future__ import annotations
 
 import re
 
+_TOKENS = (
+    (r"hf_", r"[A-Za-z0-9]{8,}"),
+    (r"AKIA", r"[0-9A-Z]{12,}"),
+    (r"ya29\.", r"[\w-]{8,}"),
+    (r"AIza", r"[\w-]{35}"),
+    (r"gh[pousr]_", r"[A-Za-z0-9]{30,}"),
+    (r"github_pat_", r"\w{20,}"),
+    (r"sk-", r"[A-Za-z0-9_-]{20,}"),
+)
+
+# "Not in the middle of a word" is asked after the head: a pattern that begins with letters is searched for five times as fast.
 SECRET_VALUE = re.compile(
-    r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{8,}|AKIA[0-9A-Z]{12,}|ya29\.[\w-]{8,}|AIza[\w-]{35}"
-    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{20,}|sk-[A-Za-z0-9_-]{20,})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    "|".join(rf"{head}(?<![A-Za-z0-9_-]{head}){rest}" for head, rest in _TOKENS) + r"|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 """Tokens of the Hub, AWS, Google, GitHub and of OpenAI's kind, and private keys."""
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
