@@ -7,9 +7,10 @@ be, and a builder is to be gone. What finds and removes it is its id, as for eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from infra.targets.ec2_spot import resources as r
 from infra.targets.ec2_spot.build import made_of
