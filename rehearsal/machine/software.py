@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
+from verdict.errors import FlexserveError
 from verdict.places import cache_root
 
 WANTED = ("docker.io", "containerd", "runc", "tini")
 
 
 def docker(repo: Path) -> Path:
-    """The layer's folder: in the cache beside the repository that it comes from, whole or absent."""
+    """The layer's folder: in the cache, whole or absent. Raises `FlexserveError` for a repository that lacks a package."""
     folder = cache_root() / f"machine-docker-{repo.name.rpartition('-')[2]}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    scratch = folder.parent / f".{folder.name}.{os.getpid()}.tmp"  # named so that the set-up sweeps what a killed run left
     try:
-        scratch.chmod(0o755)
+        scratch.mkdir(mode=0o755)
         for name in WANTED:
-            package = next(repo.glob(f"{name}_*.deb"))
+            package = next(repo.glob(f"{name}_*.deb"), None)
+            if package is None:
+                raise FlexserveError(f"the machine's packages lack {name}", way_out="python -m rehearsal.machine.build repo")
             subprocess.run(["dpkg-deb", "--extract", str(package), str(scratch)], check=True, capture_output=True)
         shutil.rmtree(scratch / "usr/share", ignore_errors=True)
         shutil.rmtree(scratch / "lib/systemd", ignore_errors=True)  # the machine has a unit of its own
