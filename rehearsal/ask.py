@@ -1,4 +1,7 @@
-"""Asks the server at OPENAI_BASE_URL to repeat a nonce, and prints the answer as JSON: what an operator's own client does."""
+"""Asks the server at OPENAI_BASE_URL to repeat a nonce, and prints the answer as JSON: what an operator's own client does.
+
+`python -m rehearsal.ask NONCE [--stream]`
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import sys
 import urllib.request
 
 
-def ask(base_url: str, nonce: str, timeout: float = 60) -> str:
-    """The text of one chat completion. Raises OSError when nothing answers."""
+def ask(base_url: str, nonce: str, timeout: float = 60, *, stream: bool = False) -> str:
+    """The text of one chat completion, streamed or whole. Raises OSError when nothing answers."""
     with urllib.request.urlopen(f"{base_url}/models", timeout=timeout) as answer:
         model = json.load(answer)["data"][0]["id"]
     body = {
@@ -17,13 +20,18 @@ def ask(base_url: str, nonce: str, timeout: float = 60) -> str:
         "messages": [{"role": "user", "content": f"Repeat this word and nothing else: {nonce}"}],
         "max_tokens": 64,
         "temperature": 0,
+        "stream": stream,
     }
     request = urllib.request.Request(
         f"{base_url}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=timeout) as answer:
-        return str(json.load(answer)["choices"][0]["message"]["content"])
+        if not stream:
+            return str(json.load(answer)["choices"][0]["message"]["content"])
+        chunks = [json.loads(line[5:]) for line in answer if line.startswith(b"data:") and b"[DONE]" not in line]
+        return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
 
 
 if __name__ == "__main__":
-    print(json.dumps({"nonce": sys.argv[1], "answer": ask(os.environ["OPENAI_BASE_URL"], sys.argv[1])}))
+    streamed = "--stream" in sys.argv
+    print(json.dumps({"nonce": sys.argv[1], "answer": ask(os.environ["OPENAI_BASE_URL"], sys.argv[1], stream=streamed)}))

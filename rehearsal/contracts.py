@@ -234,8 +234,8 @@ class LocalCloud(Protocol):
 class Fault:
     """A way to break the rehearsal, by name. `apply` arms it before the run; `expect_exit` is the product's own code.
 
-    `targets` are the kinds of target that it breaks, `sets` the stack file's `KEY=VALUE` without which it breaks nothing. `build`:
-    it breaks the making of a build, so that none is kept beforehand.
+    `targets` are the kinds of target that it breaks, `sets` the stack file's `KEY=VALUE` without which it breaks nothing, `allows`
+    the rules that would refuse it before. `build`: it breaks the making of a build, so that none is kept beforehand.
     """
 
     name: str
@@ -246,3 +246,4 @@ class Fault:
     expect_text: str = ""
     sets: tuple[str, ...] = ()
     build: bool = False
+    allows: tuple[str, ...] = ()

@@ -50,6 +50,11 @@ def aws_catalog_price(catalog: Catalog) -> Price:
         if kind == "instance":
             row = catalog.price(str(attributes["machine_type"]), region=region, provisioning=str(attributes["provisioning_model"]))
             return row.usd if row else None
+        if kind == "endpoint_instance":
+            row = catalog.price(str(attributes["machine_type"]), region=region, provisioning="on_demand")
+            return row.usd if row else None
+        if kind == "repository":
+            return per_month({"ecr-storage": attributes["bytes"] / GIB}, region)
         if kind == "volume":
             name, (iops, throughput) = str(attributes["disk_type"]), FREE.get(str(attributes["disk_type"]), (0, 0))
             above = {"iops": attributes["iops"] - iops, "throughput": attributes["throughput"] - throughput}

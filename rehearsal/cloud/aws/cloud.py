@@ -187,6 +187,10 @@ class LocalAwsCloud:
         with self.state.lock:
             associations.came_online(self.state)
 
+    def provider_sleep(self, seconds: float) -> None:
+        """A provider waits: the clock is turned, and an operator who asks meanwhile turns nothing."""
+        self.state.readers.sleep(seconds)
+
     # What a person did beforehand, or what happens to a cloud by itself.
 
     def call(self, service: str, operation: str, **params: object) -> Json:

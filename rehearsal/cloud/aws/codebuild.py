@@ -113,7 +113,7 @@ def batch_projects(state: State, call: Call) -> Result:
     names = [text.rpartition("project/")[2] for text in call.params["names"]]
     found = [state.codebuild.projects[name] for name in names if name in state.codebuild.projects]
     missing = [name for name in names if name not in state.codebuild.projects]
-    return {"projects": found, **({"projectsNotFound": missing} if missing else {})}
+    return {"projects": found, "projectsNotFound": missing}
 
 
 def projects(state: State, call: Call) -> Result:  # noqa: ARG001
@@ -126,7 +126,7 @@ def batch_builds(state: State, call: Call) -> Result:
     ids = [text.rpartition("build/")[2] for text in call.params["ids"]]
     found = [_shown(state.codebuild.builds[i]) for i in ids if i in state.codebuild.builds]
     missing = [i for i in ids if i not in state.codebuild.builds]
-    return {"builds": found, **({"buildsNotFound": missing} if missing else {})}
+    return {"builds": found, "buildsNotFound": missing}
 
 
 def builds_of(state: State, call: Call) -> Result:
@@ -195,6 +195,7 @@ def _run(state: State, build: Json) -> None:
     """In a thread of its own, without the lock: source, builder, and then the recorded time."""
     began = state.clock.now()
     view = side.RoleSide(state, state.front, build["serviceRole"], SERVICE, f"AWSCodeBuild-{build['id'].rpartition(':')[2]}")
+    state.clock.advance(state.pace.provisioning)  # a machine comes first: what a role may is known by then
     try:
         done = _built(state, build, view)
     except Exception:

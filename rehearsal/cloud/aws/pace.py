@@ -55,8 +55,10 @@ class Pace:
     """How long a terminated instance is still described."""
     config: float = 0.0
     """From CreateEndpointConfig until CreateEndpoint sees it."""
+    provisioning: float = 20.0
+    """From StartBuild until a build reads its source: assumed."""
     build: float = 780.0
-    """A run of CodeBuild: 191 s to build and 565 s to push were recorded, 24 s for the rest are assumed."""
+    """A whole run of CodeBuild: 191 s to build and 565 s to push were recorded, 24 s for the rest are assumed."""
     hosting: Hosting = field(default_factory=Hosting)
 
 

@@ -84,9 +84,14 @@ class State:
         self.associations: dict[str, Json] = {}
         self.sessions: dict[str, Json] = {}
         self.session_service: SessionService | None = None
-        self.readers = Readers(lambda: self.pace.hosting.turn, clock.advance)
+        self.readers = Readers(lambda: self.pace.hosting.turn if self._moves() else 0.0, clock.advance)
         self.problems: list[str] = []
         """What the local cloud itself did wrong outside of a request."""
+
+    def _moves(self) -> bool:
+        """Whether an endpoint is on its way, the last one included."""
+        with self.lock:
+            return any(endpoint.moves or endpoint.status == "Deleting" for endpoint in self.sagemaker.endpoints.values())
 
     def looked(self, operation: str, agent: str) -> None:
         """A request was answered; called without the lock."""

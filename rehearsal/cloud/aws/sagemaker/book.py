@@ -32,6 +32,11 @@ class Endpoint:
     """Times of the invocations of the last minutes, for scaling."""
 
     @property
+    def moves(self) -> bool:
+        """Whether it is on its way: nobody may delete or change it."""
+        return self.status in IN_PROGRESS
+
+    @property
     def fleets(self) -> tuple[Fleet, ...]:
         """Both, where there are."""
         return tuple(fleet for fleet in (self.active, self.rising) if fleet is not None)

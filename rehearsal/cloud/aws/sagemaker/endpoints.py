@@ -9,7 +9,7 @@ from rehearsal.cloud.aws import billing, side
 from rehearsal.cloud.aws.call import Call, Json, Result
 from rehearsal.cloud.aws.errors import AwsError
 from rehearsal.cloud.aws.sagemaker import book, configs, images, models
-from rehearsal.cloud.aws.sagemaker.book import IN_PROGRESS, Endpoint
+from rehearsal.cloud.aws.sagemaker.book import Endpoint
 from rehearsal.cloud.aws.sagemaker.fleet import Ascent, Fleet, drain
 from rehearsal.cloud.aws.state import State
 
@@ -103,7 +103,7 @@ def update(state: State, call: Call) -> Result:
 
 
 def _idle(endpoint: Endpoint) -> None:
-    if endpoint.status in IN_PROGRESS:
+    if endpoint.moves:
         raise AwsError("ValidationException", f'Cannot update in-progress endpoint "{endpoint.arn}".')
 
 

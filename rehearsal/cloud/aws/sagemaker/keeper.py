@@ -6,13 +6,12 @@ import contextlib
 import http.client
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 from rehearsal.sagemaker.contracts import CannotPull, CannotStart, ContainerHost
 
-EVERY_S = 0.2
-"""Real seconds between two looks."""
+EVERY_S, CALM_S = 0.3, 2.0
+"""Real seconds between two looks, at a container that is not ready and at one that is."""
 PING_S = 2.0
 """SageMaker's own limit for an answer to /ping."""
 
@@ -89,7 +88,8 @@ class Keeper:
             with contextlib.suppress(OSError, RuntimeError, TimeoutError):
                 self._become(restarts=self.host.restarts(), healthy=self._ping())
                 self.pump()
-            time.sleep(EVERY_S)
+            with self._changed:
+                self._changed.wait_for(lambda: self.state != "running", CALM_S if self.healthy else EVERY_S)
 
     def _ping(self) -> bool:
         try:
