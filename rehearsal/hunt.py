@@ -155,4 +155,12 @@ class ProcessWatch:
                     continue
                 for token, found in self.seen.items():
                     if token.encode() in data:
-                        found.add(f"{part} of {data.split(bytes(1))[0][:60].decode(errors='replace')}")
+                        found.add(f"{part} of {_command(Path(entry.path))}")
+
+
+def _command(process: Path) -> str:
+    """The first words of a process's command; empty when it has gone meanwhile."""
+    try:
+        return " ".join((process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:4])[:80]
+    except OSError:
+        return ""

@@ -21,7 +21,14 @@ from rehearsal.targets.sagemaker import SageMakerStage
 pytestmark = [pytest.mark.usefixtures("bootable"), pytest.mark.timeout(900)]
 
 STACK = "sagemaker-t4"
+INSIDE = ("sagemaker_entrypoint", "sagemaker_args", "standard-supervisor", "vllm")
+"""What the wrapper hands the token on to, in its environment: the entry point and its reader of variables, supervisor, server."""
 CARDS = {"l4": "ml.g6.xlarge", "t4": "ml.g4dn.xlarge"}
+
+
+def elsewhere(hit: str) -> bool:
+    """Whether a process other than the container's own, from its entry point on, has the token; in its arguments none may."""
+    return not (hit.startswith("environ of ") and any(word in hit for word in INSIDE))
 
 
 @dataclass
@@ -35,6 +42,7 @@ class Life:
     configs: dict[str, int] = field(default_factory=dict)
     hunts: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    held: bool = False
     left: dict[str, list[str]] = field(default_factory=dict)
     rehearsal: Rehearsal = None  # type: ignore[assignment]
 
@@ -53,12 +61,13 @@ def life(root: Path) -> Iterator[Life]:
             seen.ran["up"] = rehearsal.step("up", "--yes")
             machine = stage.room.machines["sagemaker"]
             machine.exec(["sh", "-c", f"sleep 1 # {control}"])
-        seen.hunts["processes"] = bool(watch.seen[sentinel]), bool(watch.seen[control])
+        seen.hunts["processes"] = any(map(elsewhere, watch.seen[sentinel])), bool(watch.seen[control])
+        seen.held = any("vllm" in hit for hit in watch.seen[sentinel])
         seen.ran["status"] = rehearsal.step("status", "--boot")
         for way in (False, True):
             seen.answers["streamed" if way else "whole"] = rehearsal.ask(stream=way), rehearsal.verdict.nonce
         _look(seen, stage, "up")
-        seen.environment = _model(stage)["PrimaryContainer"]["Environment"]
+        seen.environment = dict(_model(stage)["PrimaryContainer"]["Environment"])
         _hunt(seen, stage, machine, sentinel, control)
         _there_and_back(seen, stage)
         seen.ran["preview"] = rehearsal.product.pulumi("preview", "-s", STACK, "--expect-no-changes")
@@ -206,6 +215,7 @@ def test_status_is_serving(life):
 def test_the_model_names_the_secret_and_the_container_has_its_value(life):
     assert "arn:aws:secretsmanager" in life.environment["FLEXSERVE_SECRET_ARN"]
     assert not any(value.startswith("hf_") for value in life.environment.values())
+    assert life.held
 
 
 def test_the_token_is_nowhere_and_the_hunt_finds_its_controls(life):
