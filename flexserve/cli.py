@@ -272,14 +272,15 @@ def down(stack: str, yes: bool, purge: bool, as_json: bool) -> int:
 @click.option("--fault", multiple=True, metavar="NAME", shell_complete=_complete_words, help="Break this part; may be repeated.")
 @click.option("--faults", is_flag=True, help="List the faults.")
 @sets
+@allow
 @json
 @debug
-def rehearse(stack: str | None, fault: Names, faults: bool, sets: Names, as_json: bool) -> int:
+def rehearse(stack: str | None, fault: Names, faults: bool, sets: Names, allow: Names, as_json: bool) -> int:
     """The whole life of a stack on this machine, no account."""
     from flexserve.commands import rehearse as command
     from flexserve.project import find
 
-    return command.run(find().root, stack, faults=fault, list_faults=faults, sets=sets, json_out=as_json)
+    return command.run(find().root, stack, faults=fault, list_faults=faults, sets=sets, allow=allow, json_out=as_json)
 
 
 @app.group("secret", cls=Group, no_args_is_help=True)

@@ -17,7 +17,9 @@ FORBIDDEN = 4033
 class GoogleApi(Protocol):
     """What is asked of the cloud."""
 
-    project: str
+    @property
+    def project(self) -> str:
+        """The project's id."""
 
     def machines(self) -> Mapping[str, Machine]:
         """By instance name."""

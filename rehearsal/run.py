@@ -39,11 +39,14 @@ class Rehearsal:
         stack: str,
         *,
         sets: Sequence[str] = (),
+        allow: Sequence[str] = (),
         faults: Sequence[Fault] = (),
         secret: str | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.root, self.stack, self.sets, self.faults, self.say = root, stack, tuple(sets), tuple(faults), say
+        passed = (*allow, *(rule for fault in self.faults for rule in fault.allows))
+        self.allowed = tuple(word for rule in passed for word in ("--allow", rule))  # for `up`: the rules that it may go past
         self.secret = secret if secret is not None else "hf_rehearsal" + secrets.token_hex(12)
         self.kind = from_stack_file(root, stack, sets).target.kind
         unfit = [fault for fault in self.faults if self.kind not in fault.targets]
@@ -146,7 +149,7 @@ class Rehearsal:
         return True
 
     def _up(self) -> None:
-        up = self.step("up", "--yes", *(word for fault in self.faults for rule in fault.allows for word in ("--allow", rule)))
+        up = self.step("up", "--yes", *self.allowed)
         if up.returncode != ExitCode.DONE:
             self._failed(up)
         status = self.step("status", "--boot")
@@ -167,9 +170,17 @@ class Rehearsal:
             self.verdict.failure = failure_of(ran)
 
 
-def rehearse(root: Path, stack: str, *, sets: Sequence[str], faults: Sequence[Fault], say: Callable[[str], None]) -> Verdict:
+def rehearse(
+    root: Path,
+    stack: str,
+    *,
+    sets: Sequence[str],
+    faults: Sequence[Fault],
+    say: Callable[[str], None],
+    allow: Sequence[str] = (),
+) -> Verdict:
     """The whole life of a stack, here."""
-    rehearsal = Rehearsal(root, stack, sets=sets, faults=faults, say=say)
+    rehearsal = Rehearsal(root, stack, sets=sets, allow=allow, faults=faults, say=say)
     try:
         with rehearsal:
             rehearsal.life()

@@ -20,6 +20,7 @@ def run(
     faults: Sequence[str] = (),
     list_faults: bool = False,
     sets: Sequence[str] = (),
+    allow: Sequence[str] = (),
     json_out: bool = False,
 ) -> ExitCode:
     """Rehearse and print the verdict. The exit code is the product's own; 7 when anything is left.
@@ -44,7 +45,7 @@ def run(
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    verdict = rehearse(root, stack, sets=sets, faults=[FAULTS[name] for name in faults], say=say)
+    verdict = rehearse(root, stack, sets=sets, allow=allow, faults=[FAULTS[name] for name in faults], say=say)
     print(json.dumps(verdict.as_dict(), indent=2) if json_out else page(verdict.as_dict()))
     return ExitCode(verdict.exit_code) if verdict.exit_code in set(ExitCode) else ExitCode.FAILED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
@@ -12,7 +13,10 @@ from typing import IO, Any
 
 from pulumi import automation as auto
 from pulumi.automation import CommandResult, PulumiCommand
-from pulumi.automation._stack import StackInitMode  # not exported; `create_or_select` knows no subclass
+from pulumi.automation._cmd import _parse_and_validate_pulumi_version  # not exported, as the next three
+from pulumi.automation._env import _SKIP_VERSION_CHECK_VAR
+from pulumi.automation._minimum_version import _MINIMUM_VERSION
+from pulumi.automation._stack import StackInitMode  # `create_or_select` knows no subclass
 from pulumi.automation.errors import ConcurrentUpdateError, InvalidVersionError, create_command_error
 
 from flexserve.lifecycle.events import Events
@@ -34,6 +38,21 @@ class Command(PulumiCommand):
     process: subprocess.Popen[str] | None = None
     early: int | None = None
     """A signal that came while no engine ran: between two of the runs that one command takes."""
+
+    def __init__(self, path: str) -> None:
+        """`path`: the engine's. The SDK's own looks for it on this process's PATH, where a virtual environment's may not be.
+
+        Raises `InvalidVersionError` for one that does not fit the SDK.
+        """
+        said = subprocess.run(
+            [path, "version"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        self.command = path
+        self.version = _parse_and_validate_pulumi_version(
+            min_version=_MINIMUM_VERSION,
+            current_version=said.stdout.strip().removeprefix("v"),
+            opt_out=os.environ.get(_SKIP_VERSION_CHECK_VAR) is not None,
+        )
 
     def run(
         self,
@@ -126,10 +145,9 @@ class PulumiEngine:
         self._variables = dict(variables or {})
         self._presses = 0
         try:
-            self._command = Command()
+            self._command = Command(pulumi())
         except InvalidVersionError as error:
             raise FlexserveError("the pulumi on PATH does not fit", why=str(error), way_out="run `make setup`") from error
-        self._command.command = pulumi()
 
     def preview(self) -> Changes:
         """What `up` would do."""

@@ -125,13 +125,25 @@ def _finish(
     already: bool = False,
 ) -> Served:
     """Read back what was created and wait for it; a Ctrl-C from here on says that the machine is there."""
+    last: list[Status] = []
+
+    def seen(status: Status) -> None:
+        last[:] = [status]
+        report(status)
+
     try:
-        return _read_back(parts, wanted, placed, report, say, already=already)
+        return _read_back(parts, wanted, placed, seen, say, already=already)
     except KeyboardInterrupt as stop:
         raise Interrupted(
             "stopped waiting; the machine goes on booting and bills",
+            why=_stands(last[0]) if last else "",
             way_out=f"flexserve status -s {parts.stack} --wait goes on, flexserve down -s {parts.stack} ends it",
         ) from stop
+
+
+def _stands(status: Status) -> str:
+    """The state as it was last seen."""
+    return f"{status.stack} is {status.state}" + (f", phase {status.phase}" if status.phase else "")
 
 
 def _read_back(

@@ -125,3 +125,20 @@ def test_with_nobody_to_tell_the_engine_still_finishes_and_records(here, number)
     assert state["checkpoint"]["latest"]["resources"] and not state["checkpoint"]["latest"].get("pending_operations")
     here.run("down", "--yes", code=0)
     assert bills(here) == []
+
+
+@ENGINE
+def test_while_the_machine_boots_it_says_where_that_stands_and_leaves_nothing_half_done(here):
+    here.run("down", "--yes", code=0)  # what an earlier test has left
+    here.behaviour.stays_in = "image"
+    try:
+        code, said = up(here, "is created", "--yes")
+    finally:
+        here.behaviour.stays_in = ""
+    assert code == 130 and "Traceback" not in said
+    _, _, last = said.partition("stopped waiting; the machine goes on booting and bills")
+    assert "tpu-v6e is created" in last and "status -s tpu-v6e --wait" in last and "down -s tpu-v6e ends it" in last
+    document, _ = here.run("status", code=0)  # no lock is left, the machine is there, and it is found
+    assert document["state"] == "created" and document["phase"] == "image"
+    here.run("down", "--yes", code=0)
+    assert bills(here) == []

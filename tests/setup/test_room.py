@@ -2,6 +2,7 @@
 
 import io
 import os
+import pty
 import subprocess
 import threading
 from dataclasses import replace
@@ -61,6 +62,19 @@ def test_what_a_step_is_for_is_said_when_it_begins(terminal, work):
     lines.started(Step("large", "what it is for", digest, lambda _: None, lambda *_: "", takes_mb=600), work)
     lines.tick()
     assert "what it is for, takes about 600 MB" in out.getvalue()
+
+
+def test_a_terminal_of_no_width_still_shows_the_live_line(work):
+    """A new pseudo-terminal and many a serial console say that they have 0 columns."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as out:
+        assert os.get_terminal_size(theirs).columns == 0
+        lines = Lines(out, terminal=True)
+        lines.started(Step("large", "what it is for", digest, lambda _: None, lambda *_: ""), work)
+        os.read(ours, 4096)
+        lines.tick()
+        assert b"large" in os.read(ours, 4096)
+    os.close(ours)
 
 
 def test_a_bar_says_what_it_counts(tmp_path):

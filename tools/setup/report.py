@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -56,8 +56,7 @@ class Lines:
             return
         with self._lock:
             parts = [live(name, time.monotonic() - began, work) for name, (began, work) in self._running.items()]
-            width = shutil.get_terminal_size().columns - 1
-            self._out.write(_CLEAR + "  ".join(parts)[:width])
+            self._out.write(_CLEAR + "  ".join(parts)[: columns(self._out) - 1])
             self._out.flush()
 
     def note(self, words: str) -> None:
@@ -68,6 +67,14 @@ class Lines:
         with self._lock:
             self._out.write((_CLEAR if self._terminal else "") + text + "\n")
             self._out.flush()
+
+
+def columns(out: TextIO) -> int:
+    """How wide the terminal of `out` is; 80 where it does not say (a serial console, a new pseudo-terminal: 0)."""
+    try:
+        return os.get_terminal_size(out.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def live(name: str, seconds: float, work: Work) -> str:

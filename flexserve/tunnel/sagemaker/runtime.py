@@ -16,8 +16,8 @@ class Runtime:
     """The endpoint's calls. Blocking: each runs in a thread."""
 
     def __init__(self, access: SageMaker, url: str | None = None) -> None:
-        import boto3  # type: ignore[import-untyped]
-        from botocore.config import Config  # type: ignore[import-untyped]
+        import boto3
+        from botocore.config import Config
 
         self._access = access
         # One attempt: a second one would make the model generate twice; OpenAI's clients retry by themselves.

@@ -103,7 +103,7 @@ def _exiting(pid: int) -> bool:
 def client(access: Ssm, url: str | None) -> Any:
     """The SSM client of the operator's credentials. Raises `NoAccess` when there are none, `MissingProgram` without the plugin."""
     require((SESSION_MANAGER_PLUGIN,))
-    import boto3  # type: ignore[import-untyped]
+    import boto3
 
     session = boto3.Session(region_name=access.region)
     if session.get_credentials() is None:
