@@ -32,8 +32,7 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            way_out = "flexserve status -s STACK says what there is"
-            raise Interrupted("interrupted before the command was done", way_out=way_out) from stop
+            raise Interrupted("interrupted before the command was done", way_out="flexserve status -s STACK says more") from stop
 
 
 def _stacks(incomplete: str) -> list[str]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
 from pulumi import automation as auto
 from pulumi.automation import CommandResult, PulumiCommand
-from pulumi.automation._cmd import _parse_and_validate_pulumi_version  # not exported, as the next three
-from pulumi.automation._env import _SKIP_VERSION_CHECK_VAR
-from pulumi.automation._minimum_version import _MINIMUM_VERSION
-from pulumi.automation._stack import StackInitMode  # `create_or_select` knows no subclass
+from pulumi.automation._stack import StackInitMode  # not exported; `create_or_select` knows no subclass
 from pulumi.automation.errors import ConcurrentUpdateError, InvalidVersionError, create_command_error
 
 from flexserve.lifecycle.events import Events
@@ -38,21 +35,6 @@ class Command(PulumiCommand):
     process: subprocess.Popen[str] | None = None
     early: int | None = None
     """A signal that came while no engine ran: between two of the runs that one command takes."""
-
-    def __init__(self, path: str) -> None:
-        """`path`: the engine's. The SDK's own looks for it on this process's PATH, where a virtual environment's may not be.
-
-        Raises `InvalidVersionError` for one that does not fit the SDK.
-        """
-        said = subprocess.run(
-            [path, "version"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-        self.command = path
-        self.version = _parse_and_validate_pulumi_version(
-            min_version=_MINIMUM_VERSION,
-            current_version=said.stdout.strip().removeprefix("v"),
-            opt_out=os.environ.get(_SKIP_VERSION_CHECK_VAR) is not None,
-        )
 
     def run(
         self,
@@ -134,6 +116,12 @@ class _Stack(auto.Stack):
 _NOT_READ = object()
 
 
+def root(path: str) -> str | None:
+    """The folder whose `bin` holds the engine: the SDK's own look-up knows this process's PATH only. None leaves it to that."""
+    folder = Path(path).parent
+    return str(folder.parent) if folder.name == "bin" else None
+
+
 class PulumiEngine:
     """The engine on one stack of a project. `say` gets lines for people; `variables` go to the program (consent, allowed rules)."""
 
@@ -145,9 +133,10 @@ class PulumiEngine:
         self._variables = dict(variables or {})
         self._presses = 0
         try:
-            self._command = Command(pulumi())
+            self._command = Command(root=root(pulumi()))
         except InvalidVersionError as error:
             raise FlexserveError("the pulumi on PATH does not fit", why=str(error), way_out="run `make setup`") from error
+        self._command.command = pulumi()
 
     def preview(self) -> Changes:
         """What `up` would do."""

@@ -20,7 +20,7 @@ from flexserve.lifecycle.parts import EngineFailed
 from flexserve.project import Project, check_backend, find
 from tests.cli.site import LIMIT_S
 from tests.cli.slow_provider import SlowProvider, serve
-from verdict.errors import FlexserveError, Interrupted, NoAccess
+from verdict.errors import Interrupted, NoAccess
 
 PROGRAM = """
 import pulumi
@@ -255,29 +255,11 @@ def test_without_pulumi_the_way_out_is_make_setup(project, monkeypatch, flexserv
 
 
 @real_engine
-def test_the_engine_is_found_beside_this_python_when_path_has_none(small, provider, monkeypatch, tmp_path):
+def test_the_engine_is_found_beside_this_python_when_path_has_none(small, provider, monkeypatch):
     """`python -m flexserve` without the environment's bin on PATH."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").symlink_to(sys.executable)
-    for name in ("pulumi", "pulumi-language-python", "pulumi-language-python-exec"):
-        found = shutil.which(name)
-        if found:
-            (tmp_path / "bin" / name).symlink_to(found)
-    monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python"))
+    if not Path(sys.executable).with_name("pulumi").exists():
+        pytest.skip("pulumi is not beside this Python; `make setup` puts it there")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert shutil.which("pulumi") is None
     provider.release.set()
     assert engine(small, []).preview().total == 3
-
-
-def test_an_engine_that_is_too_old_is_refused_by_its_version(project, monkeypatch, tmp_path):
-    old = tmp_path / "bin" / "pulumi"
-    old.parent.mkdir()
-    old.write_text("#!/bin/sh\necho v3.1.0\n", encoding="utf-8")
-    old.chmod(0o755)
-    monkeypatch.setattr("sys.executable", str(old.with_name("python")))
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
-    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "test")
-    with pytest.raises(FlexserveError, match="does not fit") as caught:
-        engine(find(), [])
-    assert "3.1.0" in caught.value.why and "make setup" in caught.value.way_out
