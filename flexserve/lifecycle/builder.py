@@ -258,7 +258,7 @@ def _tell_last(s: Surroundings, old: DeploymentRef, say: Callable[[str], None]) 
 def _clear(s: Surroundings, old: DeploymentRef, say: Callable[[str], None]) -> None:
     """What a builder left. Its note goes when nothing of it is there any more but what is kept."""
     live = s.builds.live(old)
-    _, kept, left = sweep(live, old, purge=False, say=say)
+    kept, left = _swept(live, old, say)
     if left:
         raise _left(old.stack, left)
     if not kept:
@@ -269,7 +269,7 @@ def _end(s: Surroundings, ref: DeploymentRef, say: Callable[[str], None], cause:
     """Take it all away. The note stays when something does, when a build of its own is kept, or to say why there is none."""
     s.note.write(ref)
     try:
-        _, kept, left = sweep(s.builds.live(ref), ref, purge=False, say=lambda _: None)
+        kept, left = _swept(s.builds.live(ref), ref, lambda _: None)
     except KeyboardInterrupt as stop:
         raise Interrupted(
             "interrupted twice; the builder may still be there",
@@ -281,6 +281,14 @@ def _end(s: Surroundings, ref: DeploymentRef, say: Callable[[str], None], cause:
     if not kept and LAST not in ref.outputs:
         s.note.remove()
     say("the builder is gone")
+
+
+def _swept(live: LiveTarget, ref: DeploymentRef, say: Callable[[str], None]) -> tuple[tuple[Billable, ...], tuple[Billable, ...]]:
+    """What is kept and what is left. Swept again where something is: a machine writes its last report while it is taken away."""
+    _, kept, left = sweep(live, ref, purge=False, say=say)
+    if left:
+        _, kept, left = sweep(live, ref, purge=False, say=say)
+    return kept, left
 
 
 def _left(stack: str, left: tuple[Billable, ...]) -> LeftBehind:

@@ -127,6 +127,21 @@ def test_made_and_kept_and_the_builder_is_gone():
     assert run.said[-1] == "the builder is gone" and "made and kept, 1.2 GB" in text(made)
 
 
+def test_a_report_that_was_written_while_the_builder_was_taken_away_goes_too():
+    report = Billable("object", "fs-b/id/report", "us-east-1")
+
+    class Late(Ends):
+        """Its machine writes once more while it is deleted."""
+
+        def delete(self, thing: Billable) -> None:
+            super().delete(thing)
+            if thing == VM:
+                self.things = [*self.things, report]
+
+    run = Run(FakeBuilds(side=Late(), then=[done]))
+    assert run().made and run.builds.side.deleted == ["i-1", report.name] and run.builds.side.things == [BUCKET]
+
+
 def test_an_unknown_price_stays_unknown():
     made = Run(FakeBuilds(then=[done]))(None)
     assert made.cost is None and "at a price that is unknown" in text(made)

@@ -50,6 +50,7 @@ def test_up_looks_before_anything_is_asked_of_the_engine(path, monkeypatch, wait
 
     monkeypatch.setattr(up, "find", lambda: None)
     monkeypatch.setattr(up, "load", lambda *_args, **_more: PLAN)
+    monkeypatch.setattr(up, "where", lambda *_args: ())
     monkeypatch.setattr(up, "page", lambda *_args: "")
     monkeypatch.setattr(up, "parts", reached)
     with pytest.raises(MissingProgram if wait else Reached):

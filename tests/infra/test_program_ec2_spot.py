@@ -1,12 +1,17 @@
 """The spot stack through the real engine: one stack's life, in the order in which an operator would live it."""
 
 import json
+from typing import cast
 
 import pytest
 
+from infra.deployment import from_stack_file
+from infra.targets.ec2_spot.build import build_key
+from infra.targets.ec2_spot.config import Config
 from infra.targets.ec2_spot.live import Live, Session
 from infra.targets.protocol import DeploymentRef
 from rehearsal.cloud.aws import troubles
+from rehearsal.machine import builds
 from tests.infra.aws_workshop import STACK, aws_workshop
 
 ZONES = "target.zones=[us-east-1a, us-east-1b]"
@@ -19,6 +24,15 @@ def shop(tmp_path_factory):
         assert running.cloud.own_errors() == ()
 
 
+def keep_a_build(shop, bucket):
+    """What `flexserve build` would have made: without it `up` makes nothing."""
+    target = cast("Config", from_stack_file(shop.project, STACK).target)
+    made = {f"builds/{build_key(target, '7.5')}/{name}": data for name, data in builds.stand_in("7.5").files.items()}
+    for key, data in made.items():
+        shop.cloud.call("s3", "PutObject", Bucket=bucket, Key=key, Body=data)
+    return list(made)
+
+
 def test_a_stock_out_leaves_the_kept_state_and_no_machine(shop):
     shop.cloud.arm(troubles.no_capacity("us-east-1a", foreseen=False))
     assert shop.up().failed_with("InsufficientInstanceCapacity")
@@ -27,7 +41,10 @@ def test_a_stock_out_leaves_the_kept_state_and_no_machine(shop):
 
 def test_up_asks_zone_after_zone_and_makes_one_machine(shop):
     before = shop.kept()
+    kept = keep_a_build(shop, f"fs-{before.id}")
     code, document, said = shop.flexserve("up", "--yes", "--no-wait")
+    for key in kept:  # the bucket's end is looked at later
+        shop.cloud.call("s3", "DeleteObject", Bucket=f"fs-{before.id}", Key=key)
     assert code == 0, said
     assert document["zone"] == "us-east-1b"
     ((place, why),) = [(t["place"], t["why"]) for t in document["tries"]]

@@ -100,4 +100,4 @@ def test_destroy_empties_the_ledger_and_down_finds_nothing_more(life):
 def test_its_fault_is_found_by_name_and_ends_with_its_code(checkout, tmp_path):
     code, verdict = run(checkout, tmp_path, "-m", "flexserve", "rehearse", "toy", "--fault", "room-full", "--json")
     assert (code, verdict["exit_code"]) == (4, 4)
-    assert verdict["verdict"] == "not served (the room is full) and gone"
+    assert verdict["verdict"] == "not served (none of the 2 places of toy has a machine now) and gone"
