@@ -228,8 +228,12 @@ def _key(item: LedgerItem) -> tuple[str, str, str]:
 
 
 def with_held(phases: Sequence[Mapping[str, object]], held: Mapping[str, float]) -> list[Mapping[str, object]]:
-    """The phases with the time that stand-ins held on purpose told apart."""
-    return [{**phase, "held_s": round(held.get(str(phase.get("name")), 0.0), 2)} for phase in phases]
+    """The phases with the time that stand-ins held on purpose told apart; rounded, it is never more than the phase took."""
+    return [{**phase, "held_s": _held(phase.get("seconds"), held.get(str(phase.get("name")), 0.0))} for phase in phases]
+
+
+def _held(seconds: object, held: float) -> float:
+    return round(min(held, seconds) if isinstance(seconds, int | float) else held, 2)
 
 
 def pulumi_environment(folder: Path) -> dict[str, str]:

@@ -62,7 +62,7 @@ def failed(failure: object) -> list[str]:
 
 def phase_line(phase: Mapping[str, Any]) -> str:
     """A phase with its own time, and the time that stand-ins held."""
-    own = float(phase.get("seconds") or 0) - float(phase.get("held_s") or 0)
+    own = max(0.0, float(phase.get("seconds") or 0) - float(phase.get("held_s") or 0))
     held = f" + {phase['held_s']:.1f} s held" if phase.get("held_s") else ""
     return f"  {phase['name']:<10} {phase['result']:<8} {own:6.1f} s{held}  {phase.get('cause') or ''}".rstrip()
 
