@@ -72,21 +72,26 @@ def test_a_command_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_reader_beside_a_writer_reads_the_whole(tmp_path: Path):
-    """The backend's own way of writing, create then encode, beside a reader: without asking again it reads nothing now and then."""
-    file, stop = tmp_path / "stack.json.attrs", threading.Event()
-    file.write_text("whole")
+    """The backend's own way of writing, create then encode: the reader comes in between, and asks again."""
+    file, begun, seen = tmp_path / "stack.json.attrs", threading.Event(), threading.Event()
 
     def write() -> None:
-        while not stop.is_set():
-            with file.open("w") as out:
-                stop.wait(0.001)
-                out.write("whole")
+        with file.open("w") as out:
+            begun.set()
+            seen.wait(60)
+            out.write("whole")
+
+    def early(text: str) -> bool:
+        if text == "":
+            seen.set()
+        return text == ""
 
     writer = threading.Thread(target=write)
     writer.start()
+    begun.wait(60)
     try:
-        read = [halfread.settled(file.read_text, lambda text: text == "", (0.001,) * 200) for _ in range(50)]
+        assert halfread.settled(file.read_text, early, (0.01,) * 6000) == "whole"
+        assert seen.is_set()
     finally:
-        stop.set()
+        seen.set()
         writer.join()
-    assert read == ["whole"] * 50
