@@ -56,13 +56,13 @@ def run(
         raise BadConfig("up asks before it spends money, and there is no terminal to ask on", way_out="add --yes")
     output.say(page(plan, Output(out=output.err), asked))
     variables = {
-        **({"FLEXSERVE_REPLACE": "1"} if replace else {}),
+        "FLEXSERVE_REPLACE": "1" if replace else "0",  # here the word is `--replace`: one that is exported is for plain pulumi
         **({"FLEXSERVE_ALLOW": ",".join(allow)} if allow else {}),
     }
 
     def consent(changes: Changes | None) -> None:
         if not yes:
-            ask(plan, asked, changes)
+            ask(plan, asked, changes, replace=replace)
 
     surroundings = parts(project, stack, output.say, variables)
     before_up(project, plan, surroundings, output, yes=yes, wanted=build)
@@ -107,18 +107,26 @@ def where(plan: Plan, allow: Sequence[str]) -> tuple[Place, ...]:
     return tuple(place for place in found if named in ("", place.name))
 
 
-def ask(plan: Plan, places: Sequence[Place], changes: Changes | None) -> None:
-    """Y/n on the terminal; Enter is yes. Raises when the answer is no. It names the highest price that may come of it."""
+def ask(plan: Plan, places: Sequence[Place], changes: Changes | None, *, replace: bool = False) -> None:
+    """Y/n on the terminal; Enter is yes, but for a live machine that may be given up (`replace`). Raises when the answer is no.
+
+    It names the highest price that may come of it.
+    """
     cost = plan.cost
     price = f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}"
     price += f", without {', '.join(cost.unknown)}" if cost.unknown else ""
     dearest = max(places, key=lambda place: place.per_hour or 0.0, default=None)
     if dearest is not None and (dearest.per_hour or 0.0) > cost.per_hour:
         price += f"; where it comes to {dearest.name}, {dollars(dearest.per_hour, '/h')}, {dollars(dearest.window)} in all"
-    question = f"Create this for {price}? [Y/n] " if changes is None else "Apply this to the live machine? [Y/n] "
+    question, agreed = f"Create this for {price}? [Y/n] ", ("", "y", "yes")
+    if changes is not None:
+        question = "Apply this to the live machine? [Y/n] "
+    if changes is not None and replace:
+        question = f"Apply this, and give up the live machine and its accelerator where it must be? A new one: {price}. [y/N] "
+        agreed = ("y", "yes")
     print(question, end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
-    if not answer or answer.strip().lower() not in ("", "y", "yes"):
+    if not answer or answer.strip().lower() not in agreed:
         raise FlexserveError("not confirmed; nothing was changed")
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,6 +95,41 @@ def test_a_live_machine_gets_another_question(monkeypatch, capsys, tpu_v6e):
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     command.ask(make_plan(tpu_v6e(), Catalog.load()), (), Changes({"update": 1}))
     assert "Apply this to the live machine?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("typed", "yes"), [("y\n", True), ("yes\n", True), ("\n", False), ("n\n", False), ("", False)])
+def test_a_live_machine_is_given_up_for_a_typed_yes_only(monkeypatch, capsys, tpu_v6e, typed, yes):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    plan = make_plan(tpu_v6e(), Catalog.load())
+    if yes:
+        command.ask(plan, (), Changes({"replace": 1}), replace=True)
+    else:
+        with pytest.raises(FlexserveError, match="nothing was changed"):
+            command.ask(plan, (), Changes({"replace": 1}), replace=True)
+    assert "give up the live machine and its accelerator" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("exported", "replace", "given"), [("1", False, "0"), ("1", True, "1"), ("", True, "1"), ("", False, "0")])
+def test_consent_is_the_commands_own_word_whatever_is_exported(monkeypatch, exported, replace, given):
+    class Reached(Exception):
+        """The engine's turn."""
+
+    seen: list[str] = []
+
+    def reached(_project, _stack, _say, variables):
+        seen.append(variables["FLEXSERVE_REPLACE"])
+        raise Reached
+
+    monkeypatch.setenv("FLEXSERVE_REPLACE", exported)
+    plan = SimpleNamespace(deployment=SimpleNamespace(target=SimpleNamespace(kind="gce_flex", ways=("spot",))))
+    for name, value in (("find", lambda: None), ("load", lambda *_a, **_m: plan), ("where", lambda *_a: ())):
+        monkeypatch.setattr(command, name, value)
+    monkeypatch.setattr(command, "page", lambda *_a: "")
+    monkeypatch.setattr(command, "parts", reached)
+    output = Output(out=io.StringIO(), err=io.StringIO())
+    with pytest.raises(Reached):
+        command.run("s", output, yes=True, allow=(), wait=True, timeout="1m", replace=replace)
+    assert seen == [given]
 
 
 @pytest.mark.parametrize("words", [("plan", "-s", "tpu-v6e"), ("secret", "check", "hf-token", "-s", "tpu-v6e")])
