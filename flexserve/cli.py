@@ -227,7 +227,7 @@ def logs(stack: str, follow: bool, as_json: bool) -> int:
 @stack
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="PORT", help="Local port; 0 takes a free one.")
 @click.option("--exec", "exec_", metavar="CMD", help="Run CMD with OPENAI_BASE_URL set, then end.")
-@click.option("--on-stdin", is_flag=True, help="One connection over stdin and stdout (for ssh's ProxyCommand).")
+@click.option("--on-stdin", is_flag=True, help="One connection to the server's port over stdin and stdout (IAP only).")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON, one a line.")
 @debug
 def tunnel(stack: str, port: int, exec_: str | None, on_stdin: bool, as_json: bool) -> int:

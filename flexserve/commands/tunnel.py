@@ -10,7 +10,7 @@ from datetime import datetime
 
 from flexserve.output import Output
 from flexserve.project import find
-from verdict.errors import FlexserveError, Gone
+from verdict.errors import BadConfig, FlexserveError, Gone
 
 
 def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: bool) -> int:
@@ -18,6 +18,8 @@ def run(stack: str, output: Output, *, port: int, exec_: str | None, on_stdin: b
 
     The state says how the server is reached; the cloud is asked only when it is not: a third of the time to listening.
     """
+    if exec_ is not None and not exec_.strip():
+        raise BadConfig("--exec names no command", why="it is empty", way_out="name one, or leave --exec out")
     project = find()
     with ThreadPoolExecutor(1) as reader:
         outputs = reader.submit(project.outputs, stack)  # Pulumi needs as long for it as the imports below

@@ -1,4 +1,4 @@
-"""One connection over stdin and stdout, for ssh's ProxyCommand: nothing else is written to either."""
+"""One connection to the server's port over stdin and stdout: nothing else is written to either."""
 
 from __future__ import annotations
 

@@ -104,3 +104,10 @@ def test_as_a_real_process(project, root, words, code):
     done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code, done.stderr
     assert document(done.stdout) and done.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["", "  "])
+def test_an_exec_that_names_no_command_is_refused_before_anything_is_asked(project, flexserve, command):
+    """`--exec "$UNSET"` in a script would wait for ever."""
+    code, out, err = flexserve("tunnel", "-s", "tpu-v6e", "--exec", command)
+    assert code == 2 and out == "" and "--exec names no command" in err
