@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from flexserve import cli
+from flexserve.cli import completion
 from flexserve.help import EXAMPLES, EXITS
 from tests.cli.app import COMMANDS
 from verdict.exit_codes import ExitCode
@@ -55,13 +56,13 @@ def test_version(capsys):
 
 def test_completion_offers_stack_names(root, monkeypatch):
     monkeypatch.chdir(root / "tests")
-    assert "tpu-v6e" in cli._stacks("tpu")
-    assert cli._stacks("no-such") == []
+    assert "tpu-v6e" in completion.stacks("tpu")
+    assert completion.stacks("no-such") == []
 
 
 def test_completion_outside_a_project_is_empty(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert cli._stacks("") == []
+    assert completion.stacks("") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

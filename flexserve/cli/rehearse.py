@@ -1,0 +1,25 @@
+"""The command that goes through all of it on this machine."""
+
+from __future__ import annotations
+
+import click
+
+from flexserve.cli.completion import complete_stack, complete_words
+from flexserve.cli.options import Names, allow, debug, json, sets
+from flexserve.help import command_help
+
+
+@click.command(**command_help("rehearse"))
+@click.argument("stack", required=False, help="The stack to rehearse.", shell_complete=complete_stack)
+@click.option("--fault", multiple=True, metavar="NAME", shell_complete=complete_words, help="Break this part; may be repeated.")
+@click.option("--faults", is_flag=True, help="List the faults.")
+@sets
+@allow
+@json
+@debug
+def rehearse(stack: str | None, fault: Names, faults: bool, sets: Names, allow: Names, as_json: bool) -> int:
+    """The whole life of a stack on this machine, no account."""
+    from flexserve.commands import rehearse as command
+    from flexserve.project import find
+
+    return command.run(find().root, stack, faults=fault, list_faults=faults, sets=sets, allow=allow, json_out=as_json)
