@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from verdict.errors import BadConfig
 
 SERVER_PORT = 8000
+SSH_PORT = 22
 
 
 class Program(Struct, frozen=True):

@@ -40,16 +40,23 @@ def logs(stack: str, follow: bool, as_json: bool) -> int:
 
 @click.command(**command_help("tunnel"))
 @stack
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="PORT", help="Local port; 0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), show_default="8000", metavar="PORT", help="Local port; 0 takes a free one.")
 @click.option("--exec", "exec_", metavar="CMD", help="Run CMD with OPENAI_BASE_URL set, then end.")
-@click.option("--on-stdin", is_flag=True, help="One connection to the server's port over stdin and stdout (IAP only).")
-@click.option("--json", "as_json", is_flag=True, help="Events as JSON, one a line.")
+@click.option("--on-stdin", is_flag=True, help="One connection over stdin and stdout, for ssh's ProxyCommand (IAP only).")
+@click.option(
+    "--remote-port",
+    type=click.IntRange(1, 65535),
+    show_default="8000",
+    metavar="PORT",
+    help="With --on-stdin: the machine's port, 22 for ssh.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON, one a line; on stderr with --exec and --on-stdin.")
 @debug
-def tunnel(stack: str, port: int, exec_: str | None, on_stdin: bool, as_json: bool) -> int:
+def tunnel(stack: str, port: int | None, exec_: str | None, on_stdin: bool, remote_port: int | None, as_json: bool) -> int:
     """Serve the machine's OpenAI-compatible API on localhost."""
     from flexserve.commands import tunnel as command
 
-    return command.run(stack, Output(as_json), port=port, exec_=exec_, on_stdin=on_stdin)
+    return command.run(stack, Output(as_json), port=port, exec_=exec_, on_stdin=on_stdin, remote_port=remote_port)
 
 
 @click.command(**command_help("smoke"))

@@ -25,7 +25,7 @@ from verdict.exit_codes import ExitCode
 DEFAULT_PORT = 8000
 _LIVE_S = 0.5
 _CHILD_S = 5.0  # a command that ignores SIGTERM is killed after this long
-_STOPS = (signal.SIGINT, signal.SIGTERM)
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last: the terminal was closed, or ssh has ended
 
 
 @dataclass(frozen=True)
@@ -47,31 +47,51 @@ class Streams:
 
 
 def run(access: Access, command: Command, streams: Streams | None = None) -> int:
-    """Run the tunnel; the exit code: 130 after Ctrl-C or SIGTERM, the command's own with `exec`, 0 at the end of stdin.
+    """Run the tunnel; the exit code: 130 after Ctrl-C, SIGTERM or SIGHUP, the command's own with `exec`, 0 at the end of stdin.
 
     Raises what `open_tunnel` raises, and the error that ended the running tunnel: `Gone` (exit 8) when the window closed.
     """
     if command.on_stdin and command.exec:
         raise BadConfig("--on-stdin and --exec exclude each other", way_out="use one of them")
     streams = streams or Streams()
-    if command.on_stdin:
-        return loops.run(stdio.serve(access, command.options))
-    return loops.run(_serve(access, command, streams))
+    return loops.run((_over_stdin if command.on_stdin else _serve)(access, command, streams))
+
+
+async def _over_stdin(access: Access, command: Command, streams: Streams) -> int:
+    # stdout is the connection's: events go to stderr, and only where they are asked for.
+    options = _telling(command.options, Reporter(streams.err, streams.err, json=True)) if command.json else command.options
+    stopping = asyncio.Event()
+    with _signals(stopping):
+        serving = asyncio.ensure_future(stdio.serve(access, options))
+        stopped = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if serving.done():
+            return serving.result()
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        return ExitCode.INTERRUPTED
 
 
 async def _serve(access: Access, command: Command, streams: Streams) -> int:
     stopping = asyncio.Event()
     # With a command, stdout is the command's: events go to stderr.
     reporter = Reporter(streams.err if command.exec else streams.out, streams.err, json=command.json)
-    theirs = command.options.on_event
+    with _signals(stopping):
+        return await _stay(access, _telling(command.options, reporter), command, stopping, reporter)
+
+
+def _telling(options: Options, reporter: Reporter) -> Options:
+    """The same options, their events told to `reporter` as well."""
+    theirs = options.on_event
 
     def tell(event: Event) -> None:
         reporter.event(event)
         if theirs is not None:
             theirs(event)
 
-    with _signals(stopping):
-        return await _stay(access, replace(command.options, on_event=tell), command, stopping, reporter)
+    return replace(options, on_event=tell)
 
 
 async def _stay(access: Access, options: Options, command: Command, stopping: asyncio.Event, reporter: Reporter) -> int:
@@ -173,18 +193,19 @@ def amount(size: float) -> str:
 
 @contextlib.contextmanager
 def _signals(stopping: asyncio.Event) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM asks for an orderly end; the second is Python's own."""
+    """The first Ctrl-C, SIGTERM or SIGHUP asks for an orderly end; the second is Python's own. One that is ignored (`nohup`) stays so."""
     loop = asyncio.get_running_loop()
+    stops = [number for number in _STOPS if signal.getsignal(number) is not signal.SIG_IGN]
 
     def asked() -> None:
         stopping.set()
-        for number in _STOPS:
+        for number in stops:
             loop.remove_signal_handler(number)
 
-    for number in _STOPS:
+    for number in stops:
         loop.add_signal_handler(number, asked)
     try:
         yield
     finally:
-        for number in _STOPS:
+        for number in stops:
             loop.remove_signal_handler(number)

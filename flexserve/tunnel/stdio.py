@@ -1,4 +1,4 @@
-"""One connection to the server's port over stdin and stdout: nothing else is written to either."""
+"""One connection to a port of the machine over stdin and stdout: nothing else is written to either."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import select
 import socket
 import threading
 
+from flexserve.tunnel import ends
 from flexserve.tunnel.options import Options
 from infra.access import Access, Iap
 from verdict.errors import BadConfig
@@ -21,7 +22,7 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
     """Relay descriptor `stdin` to the machine's port and back to `stdout`.
 
     0 when the machine's side ended, or when nobody reads stdout any more. The end of stdin alone is no end: the answer may
-    still come. Raises the cause of any other end.
+    still come. Raises the cause of any other end; `Gone` when the machine has gone, also while nothing is said.
     """
     if not isinstance(access, Iap):
         raise BadConfig(
@@ -32,14 +33,20 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
 
     ours, theirs = socket.socketpair()
     tunnel = IapTunnel(access, options, None)
+    said_all = threading.Event()
     threads = [
-        threading.Thread(target=_copy_in, args=(stdin, theirs, stdout), daemon=True),
+        threading.Thread(target=_copy_in, args=(stdin, theirs, stdout, said_all), daemon=True),
         threading.Thread(target=_copy_out, args=(theirs, stdout), daemon=True),
     ]
     for thread in threads:
         thread.start()
     try:
-        await tunnel.serve_socket(ours)
+        async with ends.watched(options, tunnel.fail):
+            await tunnel.serve_socket(ours)
+            # The machine's side ended while ours had not: a server that says goodbye, or one whose machine is being taken away.
+            if not said_all.is_set() and (gone := await ends.gone(options)):
+                tunnel.fail(gone)
+                raise gone
     finally:
         await tunnel.stop()
         await asyncio.to_thread(threads[1].join)  # the last bytes go to stdout as fast as they are read there
@@ -47,11 +54,12 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
     return ExitCode.DONE
 
 
-def _copy_in(source: int, sink: socket.socket, stdout: int) -> None:
+def _copy_in(source: int, sink: socket.socket, stdout: int, ended: threading.Event) -> None:
     """Until stdin ends; then until stdout's reader is gone too (ssh ends both), which ends the connection."""
     with contextlib.suppress(OSError):
         while data := os.read(source, _CHUNK):
             sink.sendall(data)
+        ended.set()
         sink.shutdown(socket.SHUT_WR)
         watch = select.poll()
         watch.register(stdout, 0)  # errors only

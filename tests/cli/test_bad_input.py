@@ -111,3 +111,17 @@ def test_an_exec_that_names_no_command_is_refused_before_anything_is_asked(proje
     """`--exec "$UNSET"` in a script would wait for ever."""
     code, out, err = flexserve("tunnel", "-s", "tpu-v6e", "--exec", command)
     assert code == 2 and out == "" and "--exec names no command" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--on-stdin", "--port", "8000"], "--on-stdin and --port exclude each other"),
+        (["--on-stdin", "--exec", "true"], "--on-stdin and --exec exclude each other"),
+        (["--remote-port", "22"], "--remote-port needs --on-stdin"),
+        (["--on-stdin", "--remote-port", "0"], "1<=x<=65535"),
+    ],
+)
+def test_options_of_the_tunnel_that_do_not_go_together(project, flexserve, words, told):
+    code, out, err = flexserve("tunnel", "-s", "tpu-v6e", *words)
+    assert code == 2 and out == "" and told in err and "way out" in err

@@ -37,12 +37,15 @@ class Backend:
         self._server.close()
 
     def connect(self, instance: str, zone: str, port: int) -> socket.socket:
-        """For `Relay`: port 8000 is this server, nothing listens elsewhere, and there is no instance `missing`."""
+        """For `Relay`: 8000 is this server, 22 one that speaks first; nothing listens elsewhere; there is no instance `missing`."""
         if instance == "missing":
             raise LookupError(instance)
-        if port != 8000:
+        if port not in (8000, 22):
             raise ConnectionRefusedError(port)
-        return socket.create_connection(("127.0.0.1", self.port), timeout=5)
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=5)
+        if port == 22:
+            client.sendall(b"ssh\n")
+        return client
 
     def _accept(self) -> None:
         while True:
@@ -70,6 +73,14 @@ class Backend:
     def _do_echo(self, client, lines) -> None:
         while data := lines.read1(65_536):
             client.sendall(data)
+
+    def _do_ssh(self, client, lines) -> None:
+        """As an ssh server begins: both say their version at once; then it echoes, and says goodbye after `bye`."""
+        client.sendall(b"SSH-2.0-stand-in\r\n")
+        if lines.readline().startswith(b"SSH-2.0-"):
+            while (line := lines.readline()) not in (b"", b"bye\n"):
+                client.sendall(line)
+            client.sendall(b"goodbye\n")
 
     def _do_send(self, client, lines, size: int) -> None:
         client.sendall(stream(size))

@@ -178,6 +178,80 @@ def test_stdin_and_stdout_are_interactive(started) -> None:
     assert process.wait(LIMIT_S) == 0
 
 
+def test_stdin_and_stdout_reach_sshs_port(started) -> None:
+    """What ssh does with a ProxyCommand: the server speaks first, and our side's end is not the answer's."""
+    process = started("vm", "stdin", "remote=22", stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"SSH-2.0-stand-in\r\n"
+    process.stdin.write(b"SSH-2.0-test\r\nhello\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"hello\n"
+    out, err = process.communicate(b"bye\n", timeout=LIMIT_S)  # and the end of stdin
+    assert (out, process.returncode, err) == (b"goodbye\n", 0, b"")
+
+
+@pytest.mark.parametrize(("way", "told"), [("expires=3", b"expired at "), ("reclaimed=3", b"the machine was reclaimed")])
+def test_stdin_ends_with_8_when_the_machine_goes_though_nothing_breaks(started, way, told) -> None:
+    process = started("vm", "stdin", way, "quick", stdin=subprocess.PIPE)
+    process.stdin.write(b"echo\nhello")
+    process.stdin.flush()
+    assert process.stdout.read(5) == b"hello"
+    assert process.wait(LIMIT_S) == 8
+    assert told in process.stderr.read()
+
+
+def test_stdin_ends_with_8_when_the_machines_side_ends_because_it_goes(started) -> None:
+    """The clean end of a machine that is shut down looks like a server's goodbye: the cloud's word decides."""
+    process = started("vm", "stdin", "reclaimed=0", stdin=subprocess.PIPE)
+    process.stdin.write(b"send 1000\n")
+    process.stdin.flush()
+    assert process.wait(LIMIT_S) == 8
+    assert process.stdout.read() == stream(1000)
+    assert b"the machine was reclaimed" in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("instance", "remote", "code", "told"),
+    [
+        ("vm", 2222, 1, b"ssh -L 2222:localhost:2222"),
+        ("vm-close4003", 22, 1, b"flexserve status --boot"),
+        ("vm-close4033", 22, 5, b"roles/iap.tunnelResourceAccessor"),
+        ("vm-forget-dropdn100000", 8000, 1, b"no longer knows the session"),
+    ],
+)
+def test_stdin_tells_the_cause_of_any_other_end(started, instance, remote, code, told) -> None:
+    process = started(instance, "stdin", f"remote={remote}", stdin=subprocess.PIPE)
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(b"send 700000\n")
+        process.stdin.flush()
+    process.stdout.read()
+    assert process.wait(LIMIT_S) == code
+    assert told in process.stderr.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_stdin_ends_in_order_when_it_is_told_to_stop(started, world, number) -> None:
+    """ssh sends SIGHUP to its ProxyCommand. No session may stay with the relay, waiting for a resume."""
+    process = started("vm", "stdin", stdin=subprocess.PIPE)
+    process.stdin.write(b"echo\nhello")
+    process.stdin.flush()
+    assert process.stdout.read(5) == b"hello"
+    process.send_signal(number)
+    assert process.wait(LIMIT_S) == 130
+    assert process.stderr.read() == b""
+    for _ in range(100):
+        if not world.relay.sessions:
+            break
+        time.sleep(0.05)
+    assert world.relay.sessions == 0
+
+
+def test_with_stdin_events_go_to_stderr(started) -> None:
+    process = started("vm", "stdin", "json", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"send 1000\n", timeout=LIMIT_S)
+    assert (out, process.returncode) == (stream(1000), 0)
+    assert [json.loads(line)["event"] for line in err.splitlines()] == ["opened", "closed", "stopped"]
+
+
 @pytest.mark.parametrize(
     ("size", "text"),
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (123_456, "123 kB"), (33_400_000, "33.4 MB"), (5e12, "5000 GB")],

@@ -49,7 +49,8 @@ def _section(name: str, command: Any) -> str:
 def _row(param: Any) -> str:
     option = param.param_type_name == "option"
     spelled = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts)) if option else f"`{param.name.upper()}`"
-    default = param.default
+    shown_instead = getattr(param, "show_default", None)
+    default = shown_instead if isinstance(shown_instead, str) else param.default
     shown = (
         "needed" if param.required else f"`{default}`" if isinstance(default, str | int) and not isinstance(default, bool) else ""
     )

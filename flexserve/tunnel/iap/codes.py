@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from infra.access import Iap
+from infra.access import SERVER_PORT, SSH_PORT, Iap
 from verdict.errors import BadConfig, FlexserveError, NoAccess, TimedOut
 
 
@@ -36,10 +36,16 @@ class Ending:
 
 
 _RESET = After.RESET
+NOT_LISTENING = 4003
 _NOT_LISTENING = "nothing answers on port {port} of {instance}"
 _NOT_LISTENING_OUT = (
     "wait until the server has started (flexserve status), or check that it listens on all interfaces and that"
     " a firewall rule lets 35.235.240.0/20 reach the port"
+)
+_SSH_OUT = "wait until the machine has booted (flexserve status --boot): its firewall rule lets ssh in through IAP"
+_CLOSED_OUT = (
+    "the machine's firewall rule lets IAP reach ssh (22) and the server (8000) only; reach others through ssh:"
+    " ssh -L {port}:localhost:{port}"
 )
 _ROLE = (
     "grant roles/iap.tunnelResourceAccessor on {instance} in project {project} to {member} and check the project's access levels"
@@ -52,7 +58,7 @@ ENDINGS: tuple[Ending, ...] = (
     Ending(1000, "normal", After.FINISHED, "the connection ended"),
     Ending(4001, "session-unknown", _RESET, "the relay no longer knows the session", "connect again"),
     Ending(4002, "session-in-use", _RESET, "the relay says that the session is in use elsewhere", "connect again"),
-    Ending(4003, "not-listening", _RESET, _NOT_LISTENING, _NOT_LISTENING_OUT),
+    Ending(NOT_LISTENING, "not-listening", _RESET, _NOT_LISTENING, _NOT_LISTENING_OUT),
     Ending(4004, "token-expired", After.RESUME_FRESH_TOKEN, "the relay wants a new access token", _LOGIN, NoAccess),
     Ending(4005, "bad-ack", _RESET, "the relay refused an acknowledgement of ours", _AGAIN),
     Ending(4006, "invalid-ack", _RESET, "the relay refused an acknowledgement of ours", _AGAIN),
@@ -130,7 +136,12 @@ class TunnelFailure(Exception):
         said = f"the relay said: {self.detail}" if self.detail else ""
         if self.ending.code and said:
             said += f" ({self.code})"
-        return self.ending.error(self.sentence(access, member), why=said, way_out=self._fill(self.ending.way_out, access, member))
+        return self.ending.error(self.sentence(access, member), why=said, way_out=self._fill(self._way_out(access), access, member))
+
+    def _way_out(self, access: Iap) -> str:
+        if self.ending.code != NOT_LISTENING or access.port == SERVER_PORT:
+            return self.ending.way_out
+        return _SSH_OUT if access.port == SSH_PORT else _CLOSED_OUT
 
     def _fill(self, text: str, access: Iap, member: str) -> str:
         return text.format(

@@ -111,9 +111,11 @@ class IapTunnel(Tunnel):
         await loop.connect_accepted_socket(
             lambda: Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=ended), sock
         )
-        how = await over
-        if how.failure is not None:
-            raise await self._verdict(how.failure)
+        await asyncio.wait((over, self.over), return_when=asyncio.FIRST_COMPLETED)
+        if self.over.done():  # the machine has gone, and the connection does not know it
+            raise self.over.result()
+        if (failure := over.result().failure) is not None:
+            raise await self._verdict(failure)
 
     async def stop(self) -> None:
         """Stop listening and end every connection; returns when the links had their time to close."""

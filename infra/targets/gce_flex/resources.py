@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from infra.access import SERVER_PORT, Iap, to_output
+from infra.access import SERVER_PORT, SSH_PORT, Iap, to_output
 from infra.clouds.google import shapes
 from infra.kept import Choice, Kept, OnChange, Wanted
 from infra.targets.gce_flex.names import Names, label, resource_path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Args = dict[str, Any]
 MACHINE_TYPE = "gcp:compute/instance:Instance"  # Pulumi's type of the machine: what the state is searched for
-SSH_PORT = 22
 FIRST, SECOND, USUAL = 0, 1, 1000  # firewall priorities: the lowest number wins
 
 REPLACES_THE_MACHINE = (
