@@ -78,6 +78,7 @@ def read(resources: Mapping[str, Any]) -> Recorded:
 def alive(state: Recorded, deployment: Deployment) -> bool:
     """Whether a recorded machine is still there: the cloud is asked, by the id. One that cannot be asked about counts as alive.
 
+    Raises `FlexserveError` for one that is recorded and dead: the engine would change it, or take it for alive.
     The refresh that comes before the program does not show in the state that the program reads: the engine writes it later.
     """
     if not state.live or state.kept is None:
@@ -87,9 +88,16 @@ def alive(state: Recorded, deployment: Deployment) -> bool:
     chosen = {key.removeprefix("target."): choice.value for key, choice in state.kept.choices.items() if key.startswith("target.")}
     settings = {**deployment.target.model_dump(), **chosen}
     try:
-        return registry.live(deployment.target.kind, settings).find(DeploymentRef(deployment.stack, state.kept.id)) is not None
+        machine = registry.live(deployment.target.kind, settings).find(DeploymentRef(deployment.stack, state.kept.id))
     except FlexserveError:
         return True
+    if machine is not None and machine.dead:
+        raise FlexserveError(
+            f"{machine.name} has failed and cannot be changed",
+            why=machine.dead,
+            way_out=f"flexserve up -s {deployment.stack} deletes it and makes it anew",
+        )
+    return machine is not None
 
 
 def circumstances(live: bool) -> Circumstances:

@@ -18,7 +18,8 @@ def cleared(parts: Parts, make: Callable[[], T], say: Callable[[str], None]) -> 
     Raises `LeftBehind` when something is. A refusal, a mistake and an interruption leave everything as it is.
     """
     before = parts.read()
-    alive = before is not None and parts.live(before).find(before) is not None
+    machine = parts.live(before).find(before) if before is not None else None
+    alive = machine is not None and not machine.dead
     try:
         return make()
     except (BadConfig, Refused, Interrupted):

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flexserve.checks.nonce import Answer
+from flexserve.lifecycle.down import let_go
 from flexserve.lifecycle.failover import Placed, Try, attempt, classified, ordered, over
 from flexserve.lifecycle.look import look
 from flexserve.lifecycle.parts import Changes, Parts
 from flexserve.lifecycle.state import Status, describe
 from flexserve.lifecycle.wait import until_serving
 from infra.places import Place
-from infra.targets.protocol import DeploymentRef, LiveTarget, Machine, State
+from infra.targets.protocol import CanHold, CanWatch, DeploymentRef, LiveTarget, Machine, State
 from verdict.errors import FlexserveError, Interrupted, LeftBehind
 
 
@@ -59,7 +60,8 @@ def up(
     machine = _existing(parts)
     changes: Changes | None = None
     engine = parts.engine()
-    if machine is not None:
+    hopeless = _hopeless(parts, machine) if machine is not None else ""
+    if machine is not None and not hopeless:
         say(f"{machine.name} exists; looking at what would change")
         changes = classified(parts, engine.preview)
         if changes.total == 0:
@@ -73,7 +75,12 @@ def up(
         consent(changes)
         return _finish(parts, wanted, _changed(parts, wanted, say), report, say)
     places = ordered(wanted.places, parts.live(parts.read()), say)
+    if machine is not None:
+        say(f"{machine.name} never served and never will: {hopeless}")
+        say("it is deleted, and made anew")
     consent(None)
+    if machine is not None:
+        _make_way(parts, machine, say)
     return _finish(parts, wanted, over(parts, places, say), report, say)
 
 
@@ -106,6 +113,27 @@ def _check_unfinished(parts: Parts) -> None:
 def _existing(parts: Parts) -> Machine | None:
     ref = parts.read()
     return parts.live(ref).find(ref) if ref is not None else None
+
+
+def _hopeless(parts: Parts, machine: Machine) -> str:
+    """Why a machine that never served never will; empty for one that may. What the engine has recorded has served."""
+    ref, live = reference(parts)
+    if machine.dead or ref.outputs.get("expires_at") or not isinstance(live, CanHold) or not isinstance(live, CanWatch):
+        return machine.dead
+    found = live.watch(ref) if live.held(ref) else None
+    return found.what if found is not None else ""
+
+
+def _make_way(parts: Parts, machine: Machine, say: Callable[[str], None]) -> None:
+    """Delete what is in the way of its successor. The engine, if it knows it, finds it gone."""
+    ref, live = reference(parts)
+    let_go(parts, live, ref, say)
+    left = live.holder(ref) if isinstance(live, CanHold) else None
+    if left is not None:
+        say(f"deletes {left.kind} {left.name} in {left.where}")
+        live.delete(left)
+    if live.find(ref) is not None:
+        raise FlexserveError(f"{machine.name} is still there", way_out=f"flexserve down -s {parts.stack}, then up again")
 
 
 def _failed_boot(parts: Parts) -> Status | None:

@@ -48,6 +48,7 @@ class Machine:
     expires_at: datetime | None
     labels: Mapping[str, str]
     provisioning: str = ""  # how it was really given, in the catalog's words (flex_start, spot, on_demand); empty: cannot tell
+    dead: str = ""  # why it never served, never will and cannot be changed: it is deleted and made anew. Empty for all others
 
 
 @dataclass(frozen=True)

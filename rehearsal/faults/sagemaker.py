@@ -121,6 +121,7 @@ FAULTS = (
         "roles are never known to the other services",
         lambda stage: stage.aws.delay_iam(NEVER_S),
         ExitCode.NO_ACCESS,
+        "cannot take",
     ),
     Fault(
         "image-not-pullable",
@@ -152,7 +153,8 @@ FAULTS = (
         TARGET,
         "the secret that the stack names does not exist; refused before anything is made",
         _no_secret,
-        ExitCode.NO_ACCESS,
+        ExitCode.USAGE,
+        "has no secret hf-token",
         sets=("secret.name=hf-token",),
     ),
 )

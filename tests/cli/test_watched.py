@@ -10,10 +10,12 @@ from flexserve.lifecycle import watched
 from flexserve.lifecycle.cleared import cleared
 from flexserve.lifecycle.down import down
 from flexserve.lifecycle.parts import Changes, EngineFailed
+from flexserve.lifecycle.up import Wanted, up
 from flexserve.lifecycle.watched import WatchedEngine
 from infra.targets.protocol import Billable, DeploymentRef
-from tests.cli.fakes import FakeLive, World, machine
-from verdict.errors import Interrupted, LeftBehind, NoCapacity, Refused
+from infra.targets.sagemaker.verdicts import CrashLoop
+from tests.cli.fakes import FakeLive, World, fails, machine, outputs
+from verdict.errors import FlexserveError, Interrupted, LeftBehind, NoCapacity, Refused
 
 REF = DeploymentRef("s", "id1", {})
 
@@ -126,6 +128,80 @@ class Held(FakeLive):
 
     def holder(self, deployment: DeploymentRef) -> Billable | None:
         return next((t for t in self.things if t.kind == "endpoint"), None)
+
+
+class Failed(Held):
+    """An endpoint that failed, or (`verdict`) will. Deleting it leaves nothing to find."""
+
+    def __init__(self, looks: int = 0, verdict: FlexserveError | None = None) -> None:
+        super().__init__(looks)
+        self.verdict = verdict
+        self.machine = machine(dead="" if verdict else "CannotStartContainerError")
+        self.things = [Billable("endpoint", "fs-1", "here", 1.0)]
+
+    def watch(self, deployment: DeploymentRef) -> FlexserveError | None:
+        return self.verdict
+
+    def delete(self, thing: Billable) -> None:
+        super().delete(thing)
+        self.machine = None
+
+
+def again(live, outputs=None):
+    """`up` over what an earlier one left: what was asked, said and done."""
+    world, said, asked = World(live=live), [], []
+    world.ref = DeploymentRef("s", "id1", outputs or {"id": "id1"})
+
+    def consent(changes):
+        asked.append((changes, list(live.deleted)))
+
+    wanted = Wanted(("flex_start",), 1800)
+    return world, up(world.parts(), wanted, consent=consent, report=lambda _: None, say=said.append), said, asked
+
+
+@pytest.mark.parametrize(
+    "live",
+    [Failed(), Failed(3, CrashLoop("the server ended 3 times"))],
+    ids=["failed", "will-fail"],
+)
+def test_up_over_one_that_never_served_deletes_it_and_makes_it_anew(live):
+    held = live.looks
+    world, served, said, asked = again(live)
+    assert asked == [(None, [])]  # it costs what a new one costs, and nothing is deleted before the answer
+    assert live.deleted == ["fs-1"] and world.calls == ["up", "ask"] and served.answer.ok
+    assert any("never served and never will" in line for line in said) and (held == 0 or any("Creating" in line for line in said))
+
+
+def test_one_that_the_engine_knows_and_that_is_dead_goes_too():
+    live = Failed()
+    world, _, _, _ = again(live, {**outputs()})
+    assert live.deleted == ["fs-1"] and world.calls == ["up", "ask"]
+
+
+def test_one_that_may_still_serve_or_has_served_is_left_alone():
+    for live, known in ((Held(10**9), False), (Failed(10**9, CrashLoop("x")), True)):
+        live.machine = machine()
+        world = World(live=live, previewed=Changes({"update": 1}))
+        world.ref = DeploymentRef("s", "id1", outputs() if known else {"id": "id1"})
+        world.ups = fails("it is still there")
+        with pytest.raises(EngineFailed):
+            up(world.parts(), Wanted(("flex_start",), 1800), consent=lambda _: None, report=lambda _: None, say=lambda _: None)
+        assert world.calls == ["preview", "up"] and live.deleted == []
+
+
+def test_what_cannot_be_deleted_stops_up():
+    live = Failed()
+    live.undeletable = {"fs-1"}
+    with pytest.raises(FlexserveError, match="in use"):
+        again(live)
+
+
+def test_wait_out_does_not_keep_one_that_never_served():
+    world = World(live=Failed())
+    world.ref = REF
+    with pytest.raises(NoCapacity):
+        cleared(world.parts(), failing(NoCapacity("none")), lambda _: None)
+    assert "destroy" in world.calls
 
 
 def test_down_waits_until_the_cloud_lets_go_before_the_engine_deletes():

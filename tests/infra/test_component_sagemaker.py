@@ -15,6 +15,7 @@ import pytest
 from catalog.loader import Catalog
 from infra.kept import OnChange
 from infra.settle import settle
+from infra.targets.protocol import Billable, DeploymentRef, Machine
 from infra.targets.sagemaker import building, rights
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker.names import Names
@@ -49,7 +50,9 @@ def register(sagemaker_t4, sagemaker_l4, monkeypatch):
         asked.append(wanted)
         return BUILT
 
+    cloud = Cloud()
     monkeypatch.setattr(building, "ensure", ensure)
+    monkeypatch.setattr(component, "Live", lambda _: cloud)
     monkeypatch.setattr(component.aws, "get_caller_identity_output", lambda **_: Identity(pulumi.Output.from_input(ACCOUNT)))
 
     def run(*sets, stack=sagemaker_t4, configuration=REGION, table=TODAY):
@@ -62,8 +65,24 @@ def register(sagemaker_t4, sagemaker_l4, monkeypatch):
             kinds.setdefault(resource.typ.rpartition(":")[2], []).append(resource.inputs)
         return kinds, outputs, list(asked)
 
+    run.cloud = cloud
     run.l4 = lambda *sets, **more: run(*sets, stack=sagemaker_l4, **more)
     return run
+
+
+class Cloud:
+    """The running side as far as the component asks for it: what is in the endpoint's way."""
+
+    def __init__(self) -> None:
+        self.there: Machine | None = None
+        self.deleted: list[Billable] = []
+
+    def find(self, ref: DeploymentRef) -> Machine | None:
+        assert ref.id == ID
+        return self.there
+
+    def delete(self, thing: Billable) -> None:
+        self.deleted.append(thing)
 
 
 class Identity:
@@ -209,6 +228,24 @@ def test_scaling_tracks_what_the_stack_file_says(register):
     assert tracked["predefinedMetricSpecification"] == {"predefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
     assert outputs["price_per_hour"] == pytest.approx(1.472) and outputs["price_per_hour_most"] == pytest.approx(2.944)
     assert kinds["EndpointConfiguration"][0]["productionVariants"][0]["initialInstanceCount"] == 2
+
+
+@pytest.mark.parametrize("dead", ["no capacity", ""])
+def test_an_endpoint_that_never_served_makes_way_for_its_successor(register, monkeypatch, dead):
+    """One that lives is left alone; a preview says it, and deletes nothing."""
+    from infra.targets.sagemaker import component
+
+    said: list[str] = []
+    monkeypatch.setattr(component.pulumi.log, "warn", said.append)
+    register.cloud.there = Machine(BASE, "us-east-2", "failed" if dead else "inservice", None, None, {}, dead=dead)
+    kinds, _, _ = register()
+    assert kinds["Endpoint"][0]["name"] == BASE
+    assert register.cloud.deleted == ([Billable("endpoint", BASE, "us-east-2")] if dead else [])
+    assert [dead in line and "made anew" in line for line in said] == ([True] if dead else [])
+    monkeypatch.setattr(component.pulumi.runtime, "is_dry_run", lambda: True)
+    register.cloud.deleted.clear()
+    assert component.made_way("us-east-2", DeploymentRef("sagemaker-t4", ID), BASE, "") == BASE
+    assert register.cloud.deleted == [] and len(said) == (2 if dead else 0)
 
 
 @pytest.mark.parametrize("configuration", [{}, {"aws:region": "us-west-2"}])

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.kept import Choice, Kept, OnChange, Wanted, consents, from_export, from_state, reconcile
+from infra.targets.protocol import Machine
 from verdict.errors import FlexserveError, Refused
 
 OLD = Kept("abc", 1000, {"k": Choice("asked", "value")})
@@ -111,9 +112,13 @@ def test_the_engine_own_state_is_read_for_the_kept_value_and_a_machine():
     assert read({**stash, **machine}).live is True
 
 
+def machine(dead: str = "") -> Machine:
+    return Machine("fs-abc", "here", "", None, None, {}, dead=dead)
+
+
 @pytest.mark.parametrize(
     ("answer", "live"),
-    [(lambda: object(), True), (lambda: None, False), (lambda: (_ for _ in ()).throw(FlexserveError("no answer")), True)],
+    [(lambda: machine(), True), (lambda: None, False), (lambda: (_ for _ in ()).throw(FlexserveError("no answer")), True)],
     ids=["there", "gone", "cannot be asked"],
 )
 def test_a_recorded_machine_is_asked_for_and_counts_as_alive_without_an_answer(tpu_v6e, monkeypatch, answer, live):
@@ -130,6 +135,21 @@ def test_a_recorded_machine_is_asked_for_and_counts_as_alive_without_an_answer(t
     assert program.alive(program.Recorded(OLD, True), tpu_v6e()) is live
     assert asked == ["abc"]
     assert program.alive(program.Recorded(OLD, False), tpu_v6e()) is False and asked == ["abc"]
+
+
+def test_a_recorded_machine_that_is_dead_is_neither_alive_nor_gone(tpu_v6e, monkeypatch):
+    """The engine would change it, or take it for one that serves."""
+    from infra import program
+
+    class Live:
+        def find(self, ref):
+            return machine("it failed")
+
+    monkeypatch.setattr(program.registry, "live", lambda kind, settings: Live())
+    with pytest.raises(FlexserveError, match="cannot be changed") as error:
+        program.alive(program.Recorded(OLD, True), tpu_v6e())
+    assert error.value.why == "it failed" and "flexserve up -s tpu-v6e" in error.value.way_out
+    assert program.alive(program.Recorded(OLD, False), tpu_v6e()) is False
 
 
 def test_pure_modules_import_no_sdk():

@@ -15,7 +15,7 @@ from startup import image
 from startup.manifest import OCI_INDEX
 from tests.cloud_aws.containers import Cluster
 from tests.contracts.live_target import LiveTargetContract, Scene
-from tests.infra.sagemaker_scene import HOST12, REGION, Builder, EndpointScene, Images
+from tests.infra.sagemaker_scene import HOST12, REGION, UP_S, Builder, EndpointScene, Images
 from verdict.errors import BadConfig, NoAccess, Refused
 from verdict.exit_codes import ExitCode
 
@@ -159,7 +159,7 @@ def test_an_update_that_fails_is_told_and_what_was_there_serves_on(scene):
     found = scene.live.watch(scene.ref)
     assert found is not None and found.kind == "no-capacity"
     status = scene.live.boot(scene.ref)
-    assert (status.state, status.script) == ("serving", "5" * 64)
+    assert (status.state, status.script) == ("serving", "5" * 64) and scene.live.find(scene.ref).dead == ""
 
 
 def test_after_an_update_the_new_script_runs(scene):
@@ -170,6 +170,25 @@ def test_after_an_update_the_new_script_runs(scene):
     scene.cloud.clock.advance(1200)
     status = scene.live.boot(scene.ref)
     assert (status.state, status.script) == ("serving", "6" * 64) and scene.live.watch(scene.ref) is None
+
+
+def test_one_that_never_served_is_dead_and_can_be_made_anew(scene):
+    """The new one is not judged by what the old one said: its log group is the same."""
+    scene.cluster.dies = True
+    scene.begin()
+    scene.cloud.clock.advance(379 + 3 * 60 + 1)
+    assert scene.live.find(scene.ref).dead == "" and scene.live.watch(scene.ref).kind == "out-of-memory"
+    scene.cloud.clock.advance(1000)
+    assert "did not pass the ping health check" in scene.live.find(scene.ref).dead
+    assert scene.live.watch(scene.ref).kind == "out-of-memory"  # its own log still says why
+    scene.live.delete(scene.live.holder(scene.ref))
+    scene.cluster.dies = False
+    scene.begin()
+    assert scene.live.find(scene.ref).dead == "" and scene.live.watch(scene.ref) is None
+    scene.cloud.clock.advance(UP_S)
+    status = scene.live.boot(scene.ref)
+    assert scene.live.watch(scene.ref) is None and status.state == "serving"
+    assert [p.name for p in status.phases] == ["instance", "start"]
 
 
 def test_without_permission_the_answer_is_no_access_not_nothing(scene):
@@ -244,6 +263,17 @@ def test_a_failed_build_says_why_with_its_last_lines(scene):
     with pytest.raises(building.BuildFailed) as error:
         building.ensure(scene.session, wanted, lambda _: None)
     assert error.value.exit_code is ExitCode.FAILED and "compute capability 7.5" in error.value.why and error.value.way_out
+    printed = scene.live.explain(f"{error.value}\n")  # as the engine hands on what the program ended with
+    assert printed.as_dict() == error.value.as_dict() and printed.as_dict()["error"]["log_tail"].startswith("step 1\n")
+    assert printed.kind == "build-failed"
+
+
+def test_a_build_is_not_taken_for_what_its_log_says(scene):
+    """Its last lines may hold words that mean something else where AWS says them."""
+    error = building.failed(building.Wanted("p", "r", "t"), {"buildStatus": "FAILED"}, ["AccessDeniedException: no", "Expired"])
+    assert scene.live.explain(str(error)).kind == "build-failed"
+    late = scene.live.explain("fs-1:2 has not ended after 2 h\n  way out: see it in CodeBuild")
+    assert (late.kind, late.exit_code, late.way_out) == ("timed-out", ExitCode.TIMED_OUT, "see it in CodeBuild")
 
 
 def test_a_role_that_codebuild_cannot_take_yet_is_waited_for(scene, monkeypatch):

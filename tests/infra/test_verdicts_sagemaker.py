@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.targets.sagemaker import reports, verdicts
@@ -93,7 +93,7 @@ def test_what_may_still_serve_has_none(seen):
     assert verdict(seen) is None
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 8), st.integers(0, 30))
 def test_a_crash_loop_is_told_after_three_restarts_and_not_before(deaths, pings):
     """However often it was asked for its health in between."""
@@ -104,8 +104,8 @@ def test_a_crash_loop_is_told_after_three_restarts_and_not_before(deaths, pings)
     assert found is None or (found.kind == "crash-loop" and "no layer 35" in found.why)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.text(max_size=40), max_size=30), st.sampled_from(["Creating", "Updating", "Failed", "InService", "Deleting"]))
+@settings(max_examples=40)
+@given(st.lists(st.text(max_size=40), max_size=12), st.sampled_from(["Creating", "Updating", "Failed", "InService", "Deleting"]))
 def test_any_log_is_read_without_a_word_lost(lines, status):
     found = verdict(Evidence(status, "", 10, 1, lines))
     assert found is None or found.way_out
@@ -116,6 +116,12 @@ def test_words_of_the_engine_are_understood_and_others_are_not():
     printed = f"waiting for SageMaker Endpoint (fs-1) create: unexpected state 'Failed'. last error: {NO_CAPACITY}"
     assert verdicts.from_words(printed).exit_code is ExitCode.NO_CAPACITY
     assert verdicts.from_words(f"creating SageMaker Model: ValidationException: {ASSUME}").kind == "role-not-ready"
+    for service, words in (
+        ("EventBridge Scheduler", "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."),
+        ("CodeBuild", "CodeBuild is not authorized to perform: sts:AssumeRole on arn:aws:iam::123456789012:role/x"),
+    ):
+        found = verdicts.from_words(f"creating x: operation error X: CreateX, api error ValidationException: {words}")
+        assert (found.kind, found.exit_code) == ("role-not-ready", ExitCode.NO_ACCESS) and service in found.what
     there = verdicts.from_words('api error ValidationException: Cannot create already existing endpoint "arn:x".')
     assert "flexserve down" in there.way_out
     assert verdicts.from_words("the moon is full") is None
@@ -124,31 +130,62 @@ def test_words_of_the_engine_are_understood_and_others_are_not():
 BEGAN = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
-def seen(status="Creating", said=(), stream=None, build=None, reason="", tags=None) -> reports.Look:
+def after(seconds: float) -> datetime:
+    return BEGAN + timedelta(seconds=seconds)
+
+
+def seen(status="Creating", said=(), stream=None, build=None, reason="", tags=None, ended=793.0, machines=0) -> reports.Look:
+    """`stream`: when the one stream began. `ended`: when the endpoint moved last."""
+    variant = {"VariantName": "main", "CurrentInstanceCount": machines or int(status == "InService")}
     endpoint = {
-        "EndpointName": "fs-1", "EndpointStatus": status, "CreationTime": BEGAN, "LastModifiedTime": BEGAN,
-        "EndpointConfigName": "fs-1-a", "FailureReason": reason,
+        "EndpointName": "fs-1", "EndpointStatus": status, "CreationTime": BEGAN, "LastModifiedTime": after(ended),
+        "EndpointConfigName": "fs-1-a", "FailureReason": reason, "ProductionVariants": [variant],
     }  # fmt: skip
-    streams = [{"logStreamName": "main/i-1", "creationTime": (BEGAN.timestamp() + stream) * 1000}] if stream is not None else []
-    lines = [reports.Line(BEGAN.timestamp() + at, text) for at, text in said]
-    config = {"ProductionVariants": [{"InstanceType": "ml.g4dn.xlarge", "InferenceAmiVersion": OLD_HOST["host_image"]}]}
+    streams = [{"logStreamName": "main/i-1", "creationTime": after(stream).timestamp() * 1000}] if stream is not None else []
+    lines = [reports.Line(after(at).timestamp(), text, "main/i-1") for at, text in said]
+    config = {
+        "CreationTime": after(-1),
+        "ProductionVariants": [{"InstanceType": "ml.g4dn.xlarge", "InferenceAmiVersion": OLD_HOST["host_image"]}],
+    }
     tags = {"flexserve-script": "5" * 64, "flexserve-cuda": "13.0"} if tags is None else tags
     return reports.Look(endpoint, config, tags, streams, lines, build or {})
 
 
-SAID = [(380, "Starting to load model x"), (450, "Loading weights took 60 s"), (460, "Model loading took 7 GiB"),
+SAID = [(380, "Starting to load model x"), (440, "Time spent downloading weights for x: 60.1 seconds"),
+        (450, "Loading weights took 9.8 seconds"), (460, "Model loading took 7 GiB"), (680, "init engine (profile) took 220 s"),
         (700, "INFO:     Application startup complete.")]  # fmt: skip
+BUILD = {"startTime": after(-800), "endTime": after(-20), "buildStatus": "SUCCEEDED"}
 
 
 def test_phases_are_read_off_what_is_seen():
-    build = {"startTime": BEGAN - timedelta(seconds=800), "buildStatus": "SUCCEEDED"}
-    status = reports.boot(seen("InService", SAID, 379, build), BEGAN + timedelta(seconds=793))
-    assert [(p.name, p.result) for p in status.phases] == [
-        (name, "done") for name in ("image", "instance", "start", "weights", "load", "compile", "serving")
-    ]
-    by_name = {p.name: p for p in status.phases}
-    assert by_name["image"].seconds == 800 and by_name["instance"].seconds == 379 and by_name["weights"].start_s == 1180
-    assert (status.state, status.script) == ("serving", "5" * 64)
+    status = reports.boot(seen("InService", SAID, 379, BUILD), after(2000))
+    assert {p.result for p in status.phases} == {"done"} and (status.state, status.script) == ("serving", "5" * 64)
+    assert [(p.name, p.start_s, p.seconds) for p in status.phases] == [
+        ("image", 0, 780), ("instance", 800, 379), ("start", 1179, 1), ("weights", 1180, 60), ("load", 1240, 20),
+        ("compile", 1260, 220), ("serving", 1480, 113),
+    ]  # fmt: skip
+
+
+def test_one_that_serves_tells_its_first_start_and_one_that_crashes_its_newest():
+    again = [(at + 9000, text) for at, text in SAID]
+    phases = {p.name: p for p in reports.boot(seen("InService", [*SAID, *again], 379), after(9999)).phases}
+    assert (phases["weights"].start_s, phases["serving"].start_s) == (380, 680)
+    twice = [*SAID[:4], (500, SAID[0][1]), (560, SAID[1][1])]
+    phases = {p.name: p for p in reports.boot(seen(said=twice, stream=379), after(600)).phases}
+    assert (phases["weights"].start_s, phases["load"].result) == (500, "running") and "compile" not in phases
+
+
+@pytest.mark.parametrize(
+    ("build", "has"),
+    [
+        (BUILD, True),
+        ({"startTime": after(-90000), "endTime": after(-89000)}, False),  # of an earlier boot
+        ({"startTime": after(500)}, False),  # for the next one
+        ({}, False),
+    ],
+)
+def test_a_build_of_another_boot_is_no_phase_of_this_one(build, has):
+    assert ("image" in [p.name for p in reports.boot(seen(build=build), after(60)).phases]) == has
 
 
 @pytest.mark.parametrize(
@@ -158,15 +195,44 @@ def test_phases_are_read_off_what_is_seen():
         (seen(stream=379), "start"),
         (seen(said=SAID[:1], stream=379), "weights"),
         (seen(said=SAID[:2], stream=379), "load"),
-        (seen(said=SAID[:3], stream=379), "compile"),
+        (seen(said=SAID[:3], stream=379), "load"),
+        (seen(said=SAID[:4], stream=379), "compile"),
+        (seen(said=SAID[:5], stream=379), "serving"),
         (seen(said=SAID, stream=379), "serving"),
     ],
 )
 def test_the_phase_that_runs_is_the_last_that_began(look, phase):
-    status = reports.boot(look, BEGAN + timedelta(seconds=800))
+    status = reports.boot(look, after(800))
     assert (status.state, status.phase, status.phases[-1].result) == ("booting", phase, "running")
-    failed = reports.boot(look, BEGAN + timedelta(seconds=800), "no more")
+    failed = reports.boot(look, after(800), "no more")
     assert (failed.state, failed.phases[-1].result, failed.cause) == ("failed", "failed", "no more")
+
+
+@pytest.mark.parametrize(
+    ("look", "since"),
+    [
+        (seen("Creating", ended=5), 0),
+        (seen("Failed", ended=380, reason=NO_CAPACITY), 0),  # its log is of its whole life
+        (seen("Updating", ended=5000), 5000),
+        (seen("InService", ended=5000), 0),  # the first configuration is older than the endpoint
+        (seen("InService", ended=5000, reason=NO_PING), 0),
+        (seen("Failed", ended=5000, reason=NO_PING, machines=1), 0),
+    ],
+)
+def test_a_move_begins_with_its_create_its_update_or_its_configuration(look, since):
+    assert look.since == after(since)
+
+
+@pytest.mark.parametrize("status", ["InService", "UpdateRollbackFailed", "Failed"])
+def test_after_an_update_that_failed_what_was_there_serves_and_the_newest_log_says_why(status):
+    look = seen(status, SAID, 379, reason=NO_PING, ended=9000, machines=1)
+    fresh = {"logStreamName": "main/i-2", "creationTime": after(8000).timestamp() * 1000}
+    lines = [*look.lines, *(reports.Line(after(8001).timestamp(), text, "main/i-2") for text in CRASH)]
+    look = reports.Look(look.endpoint, look.config, look.tags, [*look.streams, fresh], lines)
+    told = reports.evidence(look, after(9001))
+    assert told.rolled_back and told.lines == CRASH and "no layer 35" in verdict(told).why
+    status = reports.boot(look, after(9001))
+    assert (status.state, {p.result for p in status.phases}) == ("serving", {"done"})
 
 
 def test_evidence_is_what_was_looked_at():

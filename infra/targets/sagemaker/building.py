@@ -30,9 +30,33 @@ Say = Callable[[str], None]
 
 
 class BuildFailed(FlexserveError):
-    """CodeBuild did not build the image."""
+    """CodeBuild did not build the image. `why`: the reason in its first line, the end of the build's log in those that follow."""
 
     kind = "build-failed"
+
+    def as_dict(self) -> dict[str, object]:
+        """The error with the end of the build's log on its own."""
+        document = super().as_dict()
+        document["error"] = {**document["error"], "log_tail": self.why.partition("\n")[2]}  # type: ignore[dict-item]
+        return document
+
+
+NOT_BUILT = "the endpoint's image was not built"
+_TOLD = re.compile(
+    rf"(?P<what>{NOT_BUILT}: [^\n]*|the build ended well, but [^\n]*|\S+ has not ended after [\d.]+ h)"
+    r"(?:\n  why: (?P<why>.*?))?(?:\n  way out: (?P<way_out>[^\n]*))?\s*\Z",
+    re.DOTALL,
+)
+"""How the errors of this module look when the program raised them and the engine printed them."""
+
+
+def told(text: str) -> FlexserveError | None:
+    """The error of this module that the engine printed; None for other words. A log's lines are not looked at for their meaning."""
+    found = _TOLD.search(text)
+    if found is None:
+        return None
+    kind = TimedOut if "has not ended after" in found["what"] else BuildFailed
+    return kind(found["what"], why=found["why"] or "", way_out=found["way_out"] or "")
 
 
 @dataclass(frozen=True)
@@ -112,7 +136,7 @@ def failed(wanted: Wanted, build: dict[str, Any], lines: Sequence[str]) -> Build
     why = " / ".join(part for part in (ours[-1] if ours else "", told.strip()) if part) or "it says nothing"
     tail = "\n".join(lines[-TAIL:])
     return BuildFailed(
-        f"the endpoint's image was not built: {wanted.project} ended in {phase or build.get('buildStatus')}",
+        f"{NOT_BUILT}: {wanted.project} ended in {phase or build.get('buildStatus')}",
         why=f"{why}\n{tail}".strip(),
         way_out="`flexserve up` builds again; nothing of the endpoint was made",
     )

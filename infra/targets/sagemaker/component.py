@@ -12,8 +12,10 @@ import pulumi_aws as aws
 
 from infra.access import SageMaker, to_output
 from infra.clouds.aws.session import Session
+from infra.targets.protocol import Billable, DeploymentRef
 from infra.targets.sagemaker import building, rights, rules
 from infra.targets.sagemaker import resources as r
+from infra.targets.sagemaker.live import Live
 from infra.targets.sagemaker.names import Names
 from startup import image
 from verdict.errors import BadConfig, FlexserveError
@@ -142,10 +144,10 @@ class Stack(pulumi.ComponentResource):
         config = aws.sagemaker.EndpointConfiguration(
             "config", **r.configuration(plan, kept, self._boot, container.name), opts=self._opts()
         )
+        made = r.endpoint(plan, kept, config.name)
+        made["name"] = made_way(r.config(plan).region, DeploymentRef(plan.deployment.stack, kept.id), made["name"], config.name)
         limits = pulumi.CustomTimeouts(create=CREATE_LIMIT, update=CREATE_LIMIT, delete=CREATE_LIMIT)
-        return aws.sagemaker.Endpoint(
-            "endpoint", **r.endpoint(plan, kept, config.name), opts=self._opts(depends_on=before, custom_timeouts=limits)
-        )
+        return aws.sagemaker.Endpoint("endpoint", **made, opts=self._opts(depends_on=before, custom_timeouts=limits))
 
     def _scaling(self) -> None:
         fewest, most = r.config(self._plan).machines
@@ -194,6 +196,30 @@ async def built(plan: Plan, project: str) -> Any:
         return await asyncio.to_thread(building.ensure, session, wanted, say)
     except FlexserveError as error:
         raise pulumi.RunError(str(error)) from error
+
+
+def made_way(region: str, ref: DeploymentRef, name: str, before: Any) -> Any:
+    """The endpoint's name, once nothing of this name is in its way.
+
+    An endpoint whose create failed is in no state: the provider would only find that the name is taken. It is deleted, `before`
+    being there, in an update; a preview says so.
+    """
+    live = Live(Session(region))
+    there = live.find(ref)
+    if there is None or not there.dead:
+        return name
+    pulumi.log.warn(f"endpoint {there.name} never served and never will: {there.dead}; it is deleted, and made anew")
+    if pulumi.runtime.is_dry_run():
+        return name
+
+    async def away(_: Any) -> str:
+        try:
+            await asyncio.to_thread(live.delete, Billable("endpoint", there.name, there.where))
+        except FlexserveError as error:
+            raise pulumi.RunError(str(error)) from error
+        return name
+
+    return pulumi.Output.from_input(before).apply(away)
 
 
 def _unknown() -> pulumi.Output[str]:

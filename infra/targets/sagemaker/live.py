@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from infra.clouds.aws import errors
 from infra.clouds.aws.session import NotThere, Session, region_of
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
-from infra.targets.sagemaker import reports, resolving, verdicts
+from infra.targets.sagemaker import building, reports, resolving, verdicts
 from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.sweep import IN_USE_S, IN_USE_TRIES, KINDS, Where
 from verdict.errors import FlexserveError
@@ -62,6 +62,7 @@ class Live:
             created_at=found["CreationTime"].astimezone(UTC),
             expires_at=_epoch(labels.get("flexserve-expires")),
             labels=labels,
+            dead=reports.dead(found),
             provisioning="on_demand",
         )
 
@@ -130,7 +131,7 @@ class Live:
 
     def explain(self, text: str, code: str = "") -> FlexserveError | None:
         """What AWS's words mean."""
-        return verdicts.from_words(text) or errors.explain(text, code)
+        return building.told(text) or verdicts.from_words(text) or errors.explain(text, code)
 
     def _look(self, deployment: DeploymentRef) -> reports.Look | None:
         names = Names(deployment.id)

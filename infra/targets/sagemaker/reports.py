@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
 SCRIPT_TAG, CUDA_TAG = "flexserve-script", "flexserve-cuda"
 PAGE = 10_000
+RECENT_S = 900.0  # a build that ended so long before is no part of this boot
 MARKS = (
     ("weights", re.compile(r"Starting to load model")),
-    ("load", re.compile(r"Loading weights took")),
+    ("load", re.compile(r"Time spent downloading weights")),
     ("compile", re.compile(r"Model loading took")),
-    ("serving", re.compile(r"Application startup complete")),
+    ("serving", re.compile(r"init engine \(.*\) took|Application startup complete")),
 )
-"""What the server says when a phase begins."""
+"""What the server says when a phase begins. Weights that are there already it does not download, and says nothing of it: then
+they are read within the phase `weights`. Source: vLLM's own loader and engine.
+"""
+ROLLED = frozenset({"InService", "UpdateRollbackFailed", "Failed"})
+"""With a reason: an update failed, and what was there before goes on serving (where it has machines)."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Line:
 
     at: float
     text: str
+    stream: str
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,49 @@ class Look:
         return next(iter(self.config.get("ProductionVariants") or ()), {})
 
     @property
+    def machines(self) -> int:
+        """How many machines serve now."""
+        return machines_of(self.endpoint)
+
+    @property
+    def rolled_back(self) -> bool:
+        """Whether its last update failed, and what was there before serves on."""
+        serves = self.status == "InService" or self.machines > 0
+        return self.status in ROLLED and serves and bool(self.endpoint.get("FailureReason"))
+
+    @property
+    def serves(self) -> bool:
+        """Whether it answers."""
+        return self.status == "InService" or self.rolled_back
+
+    @property
     def since(self) -> datetime:
-        """When it began to move: its create, or its last update."""
-        at: datetime = self.endpoint["LastModifiedTime"] if self.status != "Creating" else self.endpoint["CreationTime"]
+        """When it began to move: its create, or its last update.
+
+        Once it serves, the end of the move is what SageMaker tells; the configuration that it has was made just before the move.
+        """
+        made: datetime = self.endpoint["CreationTime"]
+        if self.status in ("Creating", "Failed") and not self.machines:
+            return made.astimezone(UTC)
+        if self.serves:
+            return max(made, self.config.get("CreationTime") or made).astimezone(UTC)
+        at: datetime = self.endpoint["LastModifiedTime"]
         return at.astimezone(UTC)
+
+
+def machines_of(endpoint: Mapping[str, Any]) -> int:
+    """How many machines serve, by SageMaker's description."""
+    return sum(int(variant.get("CurrentInstanceCount") or 0) for variant in endpoint.get("ProductionVariants") or ())
+
+
+def dead(endpoint: Mapping[str, Any]) -> str:
+    """Why an endpoint that has no machine never will have one; empty for one that has, or may have. It can only be deleted.
+
+    After a failed update the old machines go on serving: that one is alive, whatever its status is called.
+    """
+    if str(endpoint.get("EndpointStatus")) != "Failed" or machines_of(endpoint):
+        return ""
+    return str(endpoint.get("FailureReason") or "SageMaker gives no reason")
 
 
 def describe(session: Session, names: Names) -> dict[str, Any] | None:
@@ -85,13 +130,10 @@ def look(session: Session, names: Names, endpoint: Mapping[str, Any]) -> Look:
         tags = tags_of(session, str(config["EndpointConfigArn"]))
     except NotThere:
         pass
-    streams = streams_of(session, names)
     began = Look(endpoint, config, tags).since.timestamp()
-    fresh = [
-        s for s in streams if str(endpoint.get("EndpointStatus")) == "Creating" or s.get("creationTime", 0) / 1000 >= began - 1
-    ]
-    lines = [line for stream in fresh for line in read(session, names, str(stream["logStreamName"]))]
-    return Look(endpoint, config, tags, fresh, sorted(lines, key=lambda line: line.at), build_of(session, names))
+    streams = [s for s in streams_of(session, names) if s.get("creationTime", 0) / 1000 >= began - 1]  # the group outlives it
+    lines = [line for stream in streams for line in read(session, names, str(stream["logStreamName"]))]
+    return Look(endpoint, config, tags, streams, sorted(lines, key=lambda line: line.at), build_of(session, names))
 
 
 def tags_of(session: Session, arn: str) -> dict[str, str]:
@@ -116,7 +158,7 @@ def read(session: Session, names: Names, stream: str) -> list[Line]:
         )
     except NotThere:
         return []
-    return [Line(e["timestamp"] / 1000, str(e.get("message", "")).rstrip("\n")) for e in answer.get("events") or []]
+    return [Line(e["timestamp"] / 1000, str(e.get("message", "")).rstrip("\n"), stream) for e in answer.get("events") or []]
 
 
 def build_of(session: Session, names: Names) -> Mapping[str, Any]:
@@ -135,36 +177,43 @@ def evidence(seen: Look, now: datetime) -> Evidence:
 
     host = str(seen.variant.get("InferenceAmiVersion", ""))
     row = next((r for r in Catalog.load().host_images if r.family == host), None)
-    reason = str(seen.endpoint.get("FailureReason") or "")
     return Evidence(
         status=seen.status,
-        reason=reason,
+        reason=str(seen.endpoint.get("FailureReason") or ""),
         since=(now - seen.since).total_seconds(),
         streams=len(seen.streams),
-        lines=[line.text for line in seen.lines],
+        lines=_told_lines(seen),
         host_image=host,
         host_cuda=row.cuda if row else "",
         host_driver=row.driver if row else "",
         image_cuda=seen.tags.get(CUDA_TAG, ""),
         machine_type=str(seen.variant.get("InstanceType", "")),
-        rolled_back=seen.status == "InService" and bool(reason),
+        rolled_back=seen.rolled_back,
     )
+
+
+def _told_lines(seen: Look) -> list[str]:
+    """What the containers said that the verdict is about: of an update that failed, those that came last."""
+    if seen.rolled_back and seen.streams:
+        last = str(max(seen.streams, key=lambda s: s.get("creationTime", 0))["logStreamName"])
+        return [line.text for line in seen.lines if line.stream == last]
+    return [line.text for line in seen.lines]
 
 
 def boot(seen: Look, now: datetime, failed: str = "") -> BootStatus:
     """The boot as its phases. `failed`: why it will not serve, where that is known."""
-    serves = seen.status == "InService"
-    began = _start(seen)
-    steps = list(_steps(seen))
+    serves = seen.serves
+    steps = _steps(seen)
+    began = min(step.at for step in steps)
     phases = []
-    for number, (name, at) in enumerate(steps):
-        until = steps[number + 1][1] if number + 1 < len(steps) else None
+    for number, step in enumerate(steps):
+        until = step.until or (steps[number + 1].at if number + 1 < len(steps) else _ready(seen))
         result = "done" if until is not None or (serves and not failed) else "failed" if failed else "running"
         phases.append(
             Phase(
-                name=name,
-                start_s=round(at - began, 1),
-                seconds=round(until - at, 1) if until is not None else None,
+                name=step.name,
+                start_s=round(step.at - began, 1),
+                seconds=round(max(0.0, until - step.at), 1) if until is not None else None,
                 result=result,
                 cause=failed if result == "failed" else "",
             )
@@ -182,22 +231,52 @@ def boot(seen: Look, now: datetime, failed: str = "") -> BootStatus:
     )
 
 
-def _start(seen: Look) -> float:
-    return min([seen.since.timestamp(), *(at for _, at in _steps(seen))])
+@dataclass(frozen=True)
+class _Step:
+    """A phase that has begun, and when, in seconds of epoch time. `until`: its end, where it is not the next one's begin."""
+
+    name: str
+    at: float
+    until: float | None = None
 
 
-def _steps(seen: Look) -> list[tuple[str, float]]:
-    """Phases that have begun, and when, in order: the image's build, a machine, the container, then what the server says."""
-    steps: list[tuple[str, float]] = []
-    built = seen.build.get("startTime")
-    if isinstance(built, datetime):
-        steps.append(("image", built.timestamp()))
-    steps.append(("instance", seen.since.timestamp()))
-    first = min((s["creationTime"] / 1000 for s in seen.streams if s.get("creationTime")), default=None)
-    if first is not None:
-        steps.append(("start", first))
-    for name, mark in MARKS:
-        at = next((line.at for line in reversed(seen.lines) if mark.search(line.text)), None)
-        if at is not None and at >= steps[-1][1]:
-            steps.append((name, at))
+def _ready(seen: Look) -> float | None:
+    """When the newest phase ended: the endpoint serves, and nothing has moved it since. None where that is not told."""
+    if seen.status != "InService" or seen.rolled_back or seen.machines > int(seen.variant.get("InitialInstanceCount") or 1):
+        return None
+    at: datetime = seen.endpoint["LastModifiedTime"]
+    return at.timestamp()
+
+
+def _steps(seen: Look) -> list[_Step]:
+    """In order: the image's build, a machine, the container, then what the server says."""
+    began = seen.since.timestamp()
+    steps = [*_built(seen.build, began), _Step("instance", began)]
+    if seen.streams:
+        first = min(seen.streams, key=lambda s: s.get("creationTime", 0))
+        steps.append(_Step("start", first["creationTime"] / 1000))
+        said = [line for line in seen.lines if line.stream == first["logStreamName"]]
+        steps += _marked(said if seen.serves else said[::-1], steps[-1].at)
     return steps
+
+
+def _marked(said: Sequence[Line], after: float) -> list[_Step]:
+    """What one server says of itself: of one that serves its first start, of one that starts again and again its newest."""
+    steps: list[_Step] = []
+    for name, mark in MARKS:
+        at = next((line.at for line in said if mark.search(line.text)), None)
+        if at is not None and at >= after:
+            steps.append(_Step(name, at))
+            after = at
+    return steps
+
+
+def _built(build: Mapping[str, Any], began: float) -> list[_Step]:
+    """The image's build, where it was made for this boot and not for an earlier one."""
+    started, ended = build.get("startTime"), build.get("endTime")
+    if not isinstance(started, datetime):
+        return []
+    end = ended.timestamp() if isinstance(ended, datetime) else None
+    if started.timestamp() > began or (end is not None and began - end > RECENT_S):
+        return []
+    return [_Step("image", started.timestamp(), end)]

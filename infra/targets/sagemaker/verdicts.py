@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from infra.clouds.aws.errors import said
 from infra.targets.sagemaker.config import major
 from startup.onboard import causes
 from verdict.errors import FlexserveError, NoAccess, NoCapacity, TimedOut
@@ -23,6 +24,11 @@ DIED = re.compile(r"exited: \w+ \((?:exit status|terminated by)|cannot be run:")
 DEAD = re.compile(r"gave up: \w+ entered FATAL state|entered FATAL state, exiting")
 """What the supervisor in AWS's container says: once for each end, and when it starts the server no more.
 Source: aws/model-hosting-container-standards; supervisord's own words."""
+_UNTAKEN = {
+    "EventBridge Scheduler": "must allow AWS EventBridge Scheduler to assume the role",
+    "CodeBuild": "CodeBuild is not authorized to perform: sts:AssumeRole",
+}
+"""What the services beside SageMaker say of a role that they cannot take. The provider has asked for two minutes by then."""
 _GIVEN_UP = re.compile(r"flexserve: secret \S*: given up: (?P<why>.*)")
 _ACCESS = re.compile(r'"(?:GET|POST) /(?:ping|invocations)')
 _TIMES = re.compile(r"\d+")
@@ -150,9 +156,18 @@ def _told(e: Evidence) -> FlexserveError:
 
 def from_words(text: str) -> FlexserveError | None:
     """The same for what the engine prints of an endpoint that failed; None for words about something else."""
+    for service, words in _UNTAKEN.items():
+        if words in text:
+            return RoleNotReady(
+                f"{service} cannot take its role",
+                why=said(text),
+                way_out="try again in a minute: a new role becomes known late",
+            )
     if re.search(r"Cannot create already existing endpoint|Cannot update failed endpoint", text):
         return EndpointFailed(
-            "an endpoint of an `up` that failed is still there", why=text, way_out="`flexserve down`, then `flexserve up` again"
+            "an endpoint of an `up` that was cut off is still there",
+            why=text,
+            way_out="`flexserve down`, then `flexserve up` again",
         )
     if re.search(
         r"CannotStartContainer|InsufficientInstanceCapacity.*ML compute|ML compute capacity|Could not assume role|"
