@@ -1,0 +1,98 @@
+"""What an operator does after an `up` of an endpoint that failed: with `flexserve`, and with plain `pulumi`.
+
+The engine, the program and the commands are real; containers and builds are threads of this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal import run
+from rehearsal.product import Ran
+from rehearsal.run import Rehearsal
+from tests.rehearsal.light_sagemaker import AWS_ACCOUNT, REPOSITORY, light
+
+pytestmark = pytest.mark.timeout(600)
+
+STACK = "sagemaker-t4"
+WORDS = "flexserve: torch holds no code for compute capability 7.5"
+
+
+@dataclass
+class Seen:
+    """What was run, and the endpoint after it."""
+
+    ran: dict[str, Ran] = field(default_factory=dict)
+    endpoint: dict[str, dict[str, Any]] = field(default_factory=dict)
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def seen(root: Path) -> Iterator[Seen]:
+    """A build that fails twice; an endpoint that fails for want of a machine; plain `pulumi up` over it; and to zero."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "stage", light)
+        told = Seen()
+        with Rehearsal(root, STACK, secret="") as rehearsal:
+            stage: Any = rehearsal.stage
+            stage.builder.fails = WORDS
+            told.ran["build"] = rehearsal.step("up", "--yes", "--no-wait")
+            told.ran["plain build"] = rehearsal.product.pulumi("up", "--yes", "--skip-preview", "-s", STACK)
+            stage.builder.fails = ""
+            name = failed(stage)
+            told.endpoint["failed"] = stage.aws.call("sagemaker", "DescribeEndpoint", EndpointName=name)
+            told.ran["again"] = rehearsal.product.pulumi("up", "--yes", "-s", STACK)
+            told.endpoint["again"] = stage.aws.call("sagemaker", "DescribeEndpoint", EndpointName=name)
+            told.ran["down"] = rehearsal.step("down", "--yes", "--purge")
+            told.endpoints = stage.aws.endpoints()
+        told.left = [item.name for item in rehearsal.verdict.left]
+        yield told
+
+
+def failed(stage: Any) -> str:
+    """An endpoint of the stack's name that never got a machine, as an `up` leaves it; its name. One engine run less."""
+    call = stage.aws.call
+    (name,) = call("codebuild", "ListProjects")["projects"]
+    role = call("iam", "GetRole", RoleName=f"{name}-run")["Role"]["Arn"]
+    image = f"{AWS_ACCOUNT}.dkr.ecr.{stage.aws.region}.amazonaws.com/{REPOSITORY}:{stage.deployment().image.tag}"
+    call("sagemaker", "CreateModel", ModelName=f"{name}-m", PrimaryContainer={"Image": image}, ExecutionRoleArn=role)
+    variant = {"VariantName": "main", "ModelName": f"{name}-m", "InstanceType": "ml.g4dn.xlarge", "InitialInstanceCount": 1}
+    call("sagemaker", "CreateEndpointConfig", EndpointConfigName=f"{name}-c", ProductionVariants=[variant])
+    stage.aws.take_endpoint_type("*")
+    call("sagemaker", "CreateEndpoint", EndpointName=name, EndpointConfigName=f"{name}-c")
+    stage.aws.clock.advance(1801)
+    stage.aws.state.sagemaker.without.clear()
+    return str(name)
+
+
+def test_a_failed_build_is_an_error_of_its_own_with_the_logs_last_lines(seen):
+    ran = seen.ran["build"]
+    error = ran.document["error"]
+    assert (ran.returncode, error["exit_code"], error["kind"]) == (1, 1, "build-failed")
+    assert "image was not built" in error["what"] and WORDS in error["why"] and WORDS in error["log_tail"]
+    assert error["way_out"].startswith("`flexserve up` builds again")
+
+
+def test_plain_pulumi_says_the_same(seen):
+    ran = seen.ran["plain build"]
+    said = ran.stdout + ran.stderr
+    assert ran.returncode != 0 and "image was not built" in said and WORDS in said and "way out: " in said
+
+
+def test_pulumi_up_says_that_it_makes_it_anew_and_does(seen):
+    ran, before, after = seen.ran["again"], seen.endpoint["failed"], seen.endpoint["again"]
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    preview, _, update = (ran.stdout + ran.stderr).partition("Updating (")
+    assert "never served and never will: Unable to provision" in preview and "made anew" in update
+    assert (before["EndpointStatus"], after["EndpointStatus"]) == ("Failed", "InService")
+    assert after["CreationTime"] > before["CreationTime"]
+
+
+def test_nothing_is_left(seen):
+    assert seen.ran["down"].returncode == 0 and seen.endpoints == {} and seen.left == []
