@@ -193,7 +193,7 @@ def amount(size: float) -> str:
 
 @contextlib.contextmanager
 def _signals(stopping: asyncio.Event) -> Iterator[None]:
-    """The first Ctrl-C, SIGTERM or SIGHUP asks for an orderly end; the second is Python's own. One that is ignored (`nohup`) stays so."""
+    """The first Ctrl-C, SIGTERM or SIGHUP asks for an orderly end; the second is Python's own. One that is ignored stays so."""
     loop = asyncio.get_running_loop()
     stops = [number for number in _STOPS if signal.getsignal(number) is not signal.SIG_IGN]
 
