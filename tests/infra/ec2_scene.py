@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from infra.clouds.aws import policies
 from infra.clouds.aws.session import Session
 from infra.targets.ec2_spot import network, rights
 from infra.targets.ec2_spot.live import Live
@@ -121,7 +122,7 @@ class Ec2Scene(Scene):
         )
 
     def role(self, name: str, service: str, policy: str) -> str:
-        made = self.call("iam", "create_role", RoleName=name, AssumeRolePolicyDocument=rights.trust(service))
+        made = self.call("iam", "create_role", RoleName=name, AssumeRolePolicyDocument=policies.trust(service))
         self.call("iam", "put_role_policy", RoleName=name, PolicyName="own", PolicyDocument=policy)
         return str(made["Role"]["Arn"])
 

@@ -9,6 +9,7 @@ import time
 from hashlib import sha256
 from typing import Any
 
+from infra.clouds.aws import policies
 from infra.clouds.aws.session import Session
 from infra.targets.protocol import DeploymentRef
 from infra.targets.sagemaker import rights
@@ -90,7 +91,7 @@ class EndpointScene(Scene):
         return [{"Key": k, "Value": v} for k, v in {**self.tagged, **more}.items()]
 
     def role(self, name: str, service: str, policy: str) -> str:
-        made = self.call("iam", "create_role", RoleName=name, AssumeRolePolicyDocument=rights.trust(service))
+        made = self.call("iam", "create_role", RoleName=name, AssumeRolePolicyDocument=policies.trust(service))
         self.call("iam", "put_role_policy", RoleName=name, PolicyName="own", PolicyDocument=policy)
         return str(made["Role"]["Arn"])
 

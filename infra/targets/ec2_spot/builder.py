@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere, Session, region_of
 from infra.targets.ec2_spot import builder_parts as b
 from infra.targets.ec2_spot import resolving
 from infra.targets.ec2_spot import resources as r
 from infra.targets.ec2_spot.builder_made import Made
 from infra.targets.ec2_spot.live import Live
-from infra.targets.ec2_spot.names import BUILDS, ID_TAG, Names, tag
+from infra.targets.ec2_spot.names import BUILDS, Names
 from infra.targets.ec2_spot.sweep import GONE
 from infra.targets.protocol import Billable, DeploymentRef, KeptBuild
 from startup import phases
@@ -40,14 +41,19 @@ def left_of(
 
 def found(session: Session, stack: str, owner: str) -> DeploymentRef | None:
     """A builder of this stack and owner that lives, by its tags, which say which bucket and build as well."""
-    wanted = {"app": "flexserve", b.PURPOSE_TAG: b.PURPOSE, "flexserve-stack": tag(stack), "flexserve-owner": tag(owner)}
+    wanted = {
+        "app": "flexserve",
+        b.PURPOSE_TAG: b.PURPOSE,
+        "flexserve-stack": marks.tag(stack),
+        "flexserve-owner": marks.tag(owner),
+    }
     filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in wanted.items()]
     for group in session.pages("ec2", "describe_instances", "Reservations", Filters=filters):
         for item in group.get("Instances") or []:
-            tags = {str(t["Key"]): str(t["Value"]) for t in item.get("Tags") or []}
-            if item["State"]["Name"] not in GONE and tags.get(ID_TAG):
+            tags = marks.read(item.get("Tags"))
+            if item["State"]["Name"] not in GONE and tags.get(marks.ID_TAG):
                 outputs = {"region": session.region, "bucket": tags.get(b.BUCKET_TAG, ""), "build": tags.get(b.BUILD_TAG, "")}
-                return DeploymentRef(stack, tags[ID_TAG], outputs)
+                return DeploymentRef(stack, tags[marks.ID_TAG], outputs)
     return None
 
 

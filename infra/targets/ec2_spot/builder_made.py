@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from infra.clouds.aws import errors
+from infra.clouds.aws import errors, policies
 from infra.clouds.aws.session import NotThere, Session
 from infra.plan import Plan
 from infra.targets.ec2_spot import builder_parts as b
@@ -112,7 +112,7 @@ class Made:
             "create_role",
             RoleName=name,
             Description=about,
-            AssumeRolePolicyDocument=rights.trust(service),
+            AssumeRolePolicyDocument=policies.trust(service),
             Tags=b.tag_list(self._tags),
         )
         self._call("iam", "put_role_policy", RoleName=name, PolicyName=name, PolicyDocument=policy)

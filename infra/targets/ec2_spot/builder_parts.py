@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from infra.clouds.aws import marks
 from infra.targets.ec2_spot import resources as r
 from infra.targets.ec2_spot.build import made_of
 from infra.targets.ec2_spot.config import FREE_IOPS
-from infra.targets.ec2_spot.names import BUILDS, ID_TAG, Names, tag
+from infra.targets.ec2_spot.names import BUILDS, Names
 from startup.spec import BootSpec, Ec2Boot
 
 if TYPE_CHECKING:
@@ -54,11 +55,7 @@ def tags(plan: Plan, id_: str, owner: str, deadline: int, bucket: str) -> dict[s
     """Whose it is, what for, and until when; and what another operator's machine needs to go on with it."""
     assert plan.boot.ec2 is not None
     return {
-        "app": "flexserve",
-        ID_TAG: id_,
-        "flexserve-owner": tag(owner),
-        "flexserve-stack": tag(plan.deployment.stack),
-        "flexserve-expires": str(deadline),
+        **marks.tags(id_, owner, plan.deployment.stack, deadline),
         PURPOSE_TAG: PURPOSE,
         BUCKET_TAG: bucket,
         BUILD_TAG: plan.boot.ec2.build_key,

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.access import Ssm, to_output
+from infra.clouds.aws import policies
 from infra.targets.ec2_spot import network as n
 from infra.targets.ec2_spot import resources as r
 from infra.targets.ec2_spot import rights
@@ -89,7 +90,7 @@ class Stack(pulumi.ComponentResource):
 
     def _role(self, key: str, name: str, service: str) -> aws.iam.Role:
         about = f"flexserve {self._plan.deployment.stack}"
-        trust = rights.trust(service)
+        trust = policies.trust(service)
         return aws.iam.Role(key, name=name, description=about, assume_role_policy=trust, tags=self._tags, opts=self._opts())
 
     def _network(self) -> tuple[Any, Any, list[pulumi.Resource]]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from infra.clouds.aws import errors
+from infra.clouds.aws import errors, marks, sweeping
 from infra.clouds.aws.session import NotThere, Session, region_of
 from infra.targets.ec2_spot import reports, resolving
 from infra.targets.ec2_spot.chances import scores
 from infra.targets.ec2_spot.names import Names, provisioning
-from infra.targets.ec2_spot.sweep import IN_USE_S, IN_USE_TRIES, KINDS, Where, instances, zone
+from infra.targets.ec2_spot.sweep import KINDS, Where, instances, zone
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from startup import phases
 from verdict.errors import FlexserveError
@@ -61,14 +61,14 @@ class Live:
         item = self._instance(deployment)
         if item is None:
             return None
-        labels = {str(t["Key"]): str(t["Value"]) for t in item.get("Tags") or []}
+        labels = marks.read(item.get("Tags"))
         state = str(item["State"]["Name"])
         return Machine(
             name=labels.get("Name", Names(deployment.id).base),
             where=zone(item, self._session),
             cloud_state="starting" if state == "pending" else state,  # granted already: nothing is queued
             created_at=_utc(item.get("LaunchTime")),
-            expires_at=_epoch(labels.get("flexserve-expires")),
+            expires_at=marks.expiry(labels),
             labels=labels,
             provisioning=provisioning(item.get("InstanceLifecycle")),
         )
@@ -93,23 +93,11 @@ class Live:
     def inventory(self, deployment: DeploymentRef) -> Sequence[Billable]:
         """Everything of the id, by tag or by name, in an order in which it can be deleted. What is free has price 0."""
         where = self._where(deployment)
-        return [Billable(kind.name, thing.id, thing.place, thing.costs, thing.kept) for kind in KINDS for thing in kind.find(where)]
+        return [Billable(kind, t.id, t.place, t.costs, t.kept) for kind, t in sweeping.inventory(KINDS, where)]
 
     def delete(self, thing: Billable) -> None:
         """Delete one thing of `inventory` and wait for it; already gone is success. What is in use is tried again for a minute."""
-        kind = next(k for k in KINDS if k.name == thing.kind)
-        for attempt in range(IN_USE_TRIES):
-            try:
-                kind.delete(self._session, thing.name)
-                self._session.wait(lambda: kind.after(self._session, thing.name), f"the end of {thing.kind} {thing.name}")
-                return
-            except NotThere:
-                return
-            except FlexserveError as error:
-                used = errors.meaning(error.why)
-                if used is None or used.name != "still-used" or attempt == IN_USE_TRIES - 1:
-                    raise
-            self._session.pause(IN_USE_S)
+        sweeping.delete(KINDS, self._session, thing.kind, thing.name)
 
     def last_failure(self, deployment: DeploymentRef) -> Failure | None:
         """Why the newest machine never ran, by EC2's own record of it. A request that EC2 refuses at once leaves none."""
@@ -163,7 +151,3 @@ class Live:
 
 def _utc(value: object) -> datetime | None:
     return value.astimezone(UTC) if isinstance(value, datetime) else None
-
-
-def _epoch(text: str | None) -> datetime | None:
-    return datetime.fromtimestamp(int(text), UTC) if text and text.isdigit() else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
-PREFIX = "fs-"
-ID_TAG = "flexserve-id"
+from infra.clouds.aws.marks import PREFIX
+
 BUILDS = "builds/"
 
 
@@ -30,11 +28,6 @@ class Names(Struct, frozen=True):
     def script_key(self) -> str:
         """The object that holds the boot script."""
         return f"{self.id}/script"
-
-
-def tag(text: str) -> str:
-    """The nearest tag value: letters, digits, blanks and `_ . : / = + - @`, at most 256 (EC2's rule)."""
-    return re.sub(r"[^\w .:/=+@-]", "-", text)[:256].strip() or "unknown"
 
 
 def provisioning(lifecycle: object) -> str:

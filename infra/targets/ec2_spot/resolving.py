@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
-from infra.targets.ec2_spot.names import BUILDS, PREFIX, tag
-from infra.targets.ec2_spot.sweep import keys, tags_of
+from infra.clouds.aws.sweeping import bucket_tags, keys
+from infra.targets.ec2_spot.names import BUILDS
 from verdict.errors import BadConfig, FlexserveError
 
 if TYPE_CHECKING:
@@ -84,13 +85,12 @@ def check(c: Config, image: dict[str, Any], architectures: list[str]) -> None:
 
 def bucket(deployment: Deployment, session: Session) -> str:
     """The bucket that an earlier deployment of this stack and owner left with builds in it, else `own`: a new one is made."""
-    stack, owner = tag(deployment.stack), tag(deployment.common.owner)
     for item in session.call("s3", "list_buckets").get("Buckets") or []:
         name = str(item["Name"])
-        if not name.startswith(PREFIX):
+        if not name.startswith(marks.PREFIX):
             continue
-        tags = tags_of(session, name)
-        ours = tags.get("app") == "flexserve" and (tags.get("flexserve-stack"), tags.get("flexserve-owner")) == (stack, owner)
+        tags = bucket_tags(session, name)
+        ours = marks.left_by(tags, deployment.common.owner, deployment.stack)
         if ours and _region(session, name) == session.region and keys(session, name, BUILDS):
             return name
     return "own"

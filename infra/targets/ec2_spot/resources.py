@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from infra.clouds.aws import marks, schedules
 from infra.kept import Choice, Kept, OnChange, Wanted
-from infra.targets.ec2_spot.names import BUILDS, ID_TAG, Names, tag
+from infra.targets.ec2_spot.names import BUILDS, Names
 from startup.spec import MAKING_LIMIT, BootSpec, Ec2Boot, SecretRef
 from verdict.errors import BadConfig
 
@@ -133,13 +133,8 @@ def bucket_name(c: Config, names: Names) -> str:
 
 def tags(plan: Plan, kept: Kept) -> dict[str, str]:
     """Whose it is, by a random id. `expires` is the end of the window in epoch seconds, counted from when it was asked for."""
-    return {
-        "app": "flexserve",
-        ID_TAG: kept.id,
-        "flexserve-owner": tag(plan.deployment.common.owner),
-        "flexserve-stack": tag(plan.deployment.stack),
-        "flexserve-expires": str(deadline(plan, kept)),
-    }
+    common = plan.deployment.common
+    return marks.tags(kept.id, common.owner, plan.deployment.stack, deadline(plan, kept))
 
 
 def deadline(plan: Plan, kept: Kept) -> int:
@@ -207,16 +202,8 @@ def association(plan: Plan, boot: Rendered, instance_id: object) -> Args:
 
 def schedule(plan: Plan, kept: Kept, role_arn: object, body: object) -> Args:
     """The clock outside the machine: ends it at the end of the window, and then deletes itself."""
-    at = datetime.fromtimestamp(deadline(plan, kept), UTC)
-    return {
-        "name": Names(plan.boot.deployment_id).base,
-        "description": f"flexserve {plan.deployment.stack}: the end of the window",
-        "schedule_expression": f"at({at:%Y-%m-%dT%H:%M:%S})",
-        "schedule_expression_timezone": "UTC",
-        "flexible_time_window": {"mode": "OFF"},
-        "action_after_completion": "DELETE",
-        "target": {"arn": TERMINATE, "role_arn": role_arn, "input": body},
-    }
+    name, why = Names(plan.boot.deployment_id).base, f"flexserve {plan.deployment.stack}: the end of the window"
+    return schedules.once(name, why, deadline(plan, kept), action=TERMINATE, role_arn=role_arn, body=body)
 
 
 def terminate_input(instance_id: str) -> str:

@@ -1,19 +1,13 @@
-"""What the machine and the clock may do: trust and policy documents. Pure."""
+"""What the machine, the builder and the clock may do: policy documents. Pure."""
 
 from __future__ import annotations
 
-import json
-
-from infra.targets.ec2_spot.names import BUILDS, ID_TAG
+from infra.clouds.aws.marks import ID_TAG
+from infra.clouds.aws.policies import allow, document
+from infra.targets.ec2_spot.names import BUILDS
 
 SSM_POLICY = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 SECRET_TAIL = "-??????"  # Secrets Manager adds a hyphen and six characters to every name
-_VERSION = "2012-10-17"
-
-
-def trust(service: str) -> str:
-    """Who may take the role."""
-    return _document({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
 
 
 def machine(region: str, bucket: str, id_: str, secret: str | None, *, own_bucket: bool, made: str = "") -> str:
@@ -23,34 +17,34 @@ def machine(region: str, bucket: str, id_: str, secret: str | None, *, own_bucke
     """
     objects = f"arn:aws:s3:::{bucket}"
     statements: list[dict[str, object]] = [
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{objects}/{id_}/*", f"{objects}/{BUILDS}*"]},
+        allow("s3:GetObject", [f"{objects}/{id_}/*", f"{objects}/{BUILDS}*"]),
     ]
     if made:
-        statements.append({"Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{objects}/{BUILDS}{made}/*"})
+        statements.append(allow("s3:PutObject", f"{objects}/{BUILDS}{made}/*"))
     if own_bucket:
-        statements.append({"Effect": "Allow", "Action": "s3:ListBucket", "Resource": objects})
+        statements.append(allow("s3:ListBucket", objects))
     if secret is not None:
         arn = f"arn:aws:secretsmanager:{region}:*:secret:{secret}{SECRET_TAIL}"
-        statements.append({"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": arn})
-    return _document(*statements)
+        statements.append(allow("secretsmanager:GetSecretValue", arn))
+    return document(*statements)
 
 
 def builder(bucket: str, id_: str, key: str, *, own_bucket: bool) -> str:
     """Read its own script; write one build and its own report, and take away what it tried that with."""
     objects = f"arn:aws:s3:::{bucket}"
     statements: list[dict[str, object]] = [
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{objects}/{id_}/*"},
-        {"Effect": "Allow", "Action": "s3:PutObject", "Resource": [f"{objects}/{BUILDS}{key}/*", f"{objects}/{id_}/report"]},
-        {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": f"{objects}/{BUILDS}{key}/probe"},
+        allow("s3:GetObject", f"{objects}/{id_}/*"),
+        allow("s3:PutObject", [f"{objects}/{BUILDS}{key}/*", f"{objects}/{id_}/report"]),
+        allow("s3:DeleteObject", f"{objects}/{BUILDS}{key}/probe"),
     ]
     if own_bucket:
-        statements.append({"Effect": "Allow", "Action": "s3:ListBucket", "Resource": objects})
-    return _document(*statements)
+        statements.append(allow("s3:ListBucket", objects))
+    return document(*statements)
 
 
 def clock(region: str, id_: str) -> str:
     """End machines that carry this deployment's id, and no others."""
-    return _document(
+    return document(
         {
             "Effect": "Allow",
             "Action": "ec2:TerminateInstances",
@@ -58,7 +52,3 @@ def clock(region: str, id_: str) -> str:
             "Condition": {"StringEquals": {f"ec2:ResourceTag/{ID_TAG}": id_}},
         }
     )
-
-
-def _document(*statements: dict[str, object]) -> str:
-    return json.dumps({"Version": _VERSION, "Statement": list(statements)}, separators=(",", ":"))

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from infra.clouds.aws.session import NotThere
-from infra.targets.ec2_spot.names import BUILDS, ID_TAG, Names, provisioning
+from infra.clouds.aws import marks
+from infra.clouds.aws.sweeping import (
+    GIB,
+    HOURS_A_MONTH,
+    Kind,
+    Thing,
+    bucket_tags,
+    calls,
+    delete_bucket,
+    delete_object,
+    delete_role,
+    listed,
+    objects,
+    sizes,
+    stored,
+    there,
+)
+from infra.targets.ec2_spot.names import BUILDS, Names, provisioning
 
 if TYPE_CHECKING:
     from infra.clouds.aws.session import Session
 
-HOURS_A_MONTH = 730
 GONE = frozenset({"terminated", "deleted", "closed", "cancelled", "failed"})
-IN_USE_TRIES, IN_USE_S = 12, 5.0  # what the machine's end leaves in use is free within a minute
 
 Item = Mapping[str, Any]
 
@@ -28,29 +42,14 @@ class Where:
     bucket: str = ""
 
     @property
+    def buckets(self) -> tuple[str, ...]:
+        """Our own, and the one that the outputs tell."""
+        return tuple(dict.fromkeys(name for name in (self.names.base, self.bucket) if name))
+
+    @property
     def tagged(self) -> list[dict[str, object]]:
         """EC2's filter for this id."""
-        return [{"Name": f"tag:{ID_TAG}", "Values": [self.names.id]}]
-
-
-@dataclass(frozen=True)
-class Thing:
-    """One thing found. `kept`: why it is left on purpose."""
-
-    id: str
-    place: str
-    costs: float | None = 0.0
-    kept: str = ""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of thing. `delete` is given the session and the id, and raises `NotThere` for what is gone."""
-
-    name: str
-    find: Callable[[Where], Iterator[Thing]]
-    delete: Callable[[Session, str], None]
-    after: Callable[[Session, str], bool] = field(default=lambda _session, _id: True)
+        return [{"Name": f"tag:{marks.ID_TAG}", "Values": [self.names.id]}]
 
 
 def instances(w: Where, *, also_gone: bool = False) -> list[dict[str, Any]]:
@@ -92,12 +91,12 @@ def _volumes(w: Where) -> Iterator[Thing]:
 def _nats(w: Where) -> Iterator[Thing]:
     for item in w.session.pages("ec2", "describe_nat_gateways", "NatGateways", Filters=w.tagged):
         if item.get("State") not in GONE:
-            yield Thing(item["NatGatewayId"], w.session.region, _listed("aws-nat-gateway", w.session.region))
+            yield Thing(item["NatGatewayId"], w.session.region, listed("aws-nat-gateway", w.session.region))
 
 
 def _addresses(w: Where) -> Iterator[Thing]:
     for item in w.session.pages("ec2", "describe_addresses", "Addresses", Filters=w.tagged):
-        yield Thing(item["AllocationId"], w.session.region, _listed("aws-external-address", w.session.region))
+        yield Thing(item["AllocationId"], w.session.region, listed("aws-external-address", w.session.region))
 
 
 def _interfaces(w: Where) -> Iterator[Thing]:
@@ -121,7 +120,7 @@ def _tagged(operation: str, key: str, id_: str) -> Callable[[Where], Iterator[Th
 
 
 def _schedules(w: Where) -> Iterator[Thing]:
-    yield from _there(w, "scheduler", "get_schedule", w.names.base, w.session.region, Name=w.names.base)
+    yield from there(w.session, "scheduler", "get_schedule", w.names.base, w.session.region, Name=w.names.base)
 
 
 def _associations(w: Where) -> Iterator[Thing]:
@@ -132,80 +131,27 @@ def _associations(w: Where) -> Iterator[Thing]:
 
 def _objects(w: Where) -> Iterator[Thing]:
     """Objects of this deployment, in whichever bucket they are."""
-    for bucket in dict.fromkeys(b for b in (w.bucket, w.names.base) if b):
-        yield from (Thing(f"{bucket}/{key}", w.session.region) for key in keys(w.session, bucket, f"{w.names.id}/"))
+    yield from objects(w.session, w.buckets, f"{w.names.id}/")
 
 
 def _buckets(w: Where) -> Iterator[Thing]:
     """The own bucket; one that an earlier deployment made, and this one took over, is ours by flexserve's tag."""
-    for bucket in dict.fromkeys(b for b in (w.names.base, w.bucket) if b):
-        if bucket != w.names.base and tags_of(w.session, bucket).get("app") != "flexserve":
+    for bucket in w.buckets:
+        if bucket != w.names.base and not marks.ours(bucket_tags(w.session, bucket)):
             continue
-        for thing in _there(w, "s3", "head_bucket", bucket, w.session.region, Bucket=bucket):
-            gib = sum(size for _, size in sizes(w.session, bucket, BUILDS)) / (1 << 30)
-            price = _listed("s3-standard", w.session.region)
-            costs = None if price is None else round(gib * price / HOURS_A_MONTH, 6)
+        for thing in there(w.session, "s3", "head_bucket", bucket, w.session.region, Bucket=bucket):
+            gib = sum(size for _, size in sizes(w.session, bucket, BUILDS)) / GIB
+            costs = stored(gib, "s3-standard", w.session.region)
             yield Thing(thing.id, thing.place, costs, f"holds {gib:.1f} GiB of kept builds" if gib else "")
 
 
 def _profiles(w: Where) -> Iterator[Thing]:
-    yield from _there(w, "iam", "get_instance_profile", w.names.base, "global", InstanceProfileName=w.names.base)
+    yield from there(w.session, "iam", "get_instance_profile", w.names.base, "global", InstanceProfileName=w.names.base)
 
 
 def _roles(w: Where) -> Iterator[Thing]:
     for name in (w.names.base, w.names.clock):
-        yield from _there(w, "iam", "get_role", name, "global", RoleName=name)
-
-
-def _there(w: Where, service: str, operation: str, id_: str, place: str, **params: str) -> Iterator[Thing]:
-    try:
-        w.session.call(service, operation, **params)
-    except NotThere:
-        return
-    yield Thing(id_, place)
-
-
-def sizes(session: Session, bucket: str, prefix: str) -> list[tuple[str, int]]:
-    """Keys below a prefix, and their bytes; nothing where there is no such bucket."""
-    try:
-        found = session.pages("s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)
-        return [(str(item["Key"]), int(item.get("Size", 0))) for item in found]
-    except NotThere:
-        return []
-
-
-def keys(session: Session, bucket: str, prefix: str) -> list[str]:
-    """Keys below a prefix."""
-    return [key for key, _ in sizes(session, bucket, prefix)]
-
-
-def tags_of(session: Session, bucket: str) -> dict[str, str]:
-    """A bucket's tags; none where it has none, or is not there."""
-    from verdict.errors import FlexserveError
-
-    try:
-        answer = session.call("s3", "get_bucket_tagging", Bucket=bucket)
-    except FlexserveError:  # NoSuchTagSet, or somebody else's
-        return {}
-    return {str(t["Key"]): str(t["Value"]) for t in answer.get("TagSet") or []}
-
-
-def _delete(service: str, operation: str, name: str, *, many: bool = False) -> Callable[[Session, str], None]:
-    def delete(session: Session, id_: str) -> None:
-        session.call(service, operation, **{name: [id_] if many else id_})
-
-    return delete
-
-
-def _delete_object(session: Session, id_: str) -> None:
-    bucket, _, key = id_.partition("/")
-    session.call("s3", "delete_object", Bucket=bucket, Key=key)
-
-
-def _delete_bucket(session: Session, id_: str) -> None:
-    for key in keys(session, id_, ""):
-        session.call("s3", "delete_object", Bucket=id_, Key=key)
-    session.call("s3", "delete_bucket", Bucket=id_)
+        yield from there(w.session, "iam", "get_role", name, "global", RoleName=name)
 
 
 def _delete_gateway(session: Session, id_: str) -> None:
@@ -232,14 +178,6 @@ def _delete_profile(session: Session, id_: str) -> None:
     session.call("iam", "delete_instance_profile", InstanceProfileName=id_)
 
 
-def _delete_role(session: Session, id_: str) -> None:
-    for name in session.pages("iam", "list_role_policies", "PolicyNames", RoleName=id_):
-        session.call("iam", "delete_role_policy", RoleName=id_, PolicyName=name)
-    for policy in session.pages("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=id_):
-        session.call("iam", "detach_role_policy", RoleName=id_, PolicyArn=policy["PolicyArn"])
-    session.call("iam", "delete_role", RoleName=id_)
-
-
 def _ended(session: Session, id_: str) -> bool:
     groups = list(session.pages("ec2", "describe_instances", "Reservations", InstanceIds=[id_]))
     return all(i["State"]["Name"] in GONE for group in groups for i in group.get("Instances") or [])
@@ -251,32 +189,32 @@ def _no_nat(session: Session, id_: str) -> bool:
 
 
 KINDS = (
-    Kind("schedule", _schedules, _delete("scheduler", "delete_schedule", "Name")),
-    Kind("association", _associations, _delete("ssm", "delete_association", "AssociationId")),
-    Kind("instance", _machines, _delete("ec2", "terminate_instances", "InstanceIds", many=True), _ended),
-    Kind("spot-request", _requests, _delete("ec2", "cancel_spot_instance_requests", "SpotInstanceRequestIds", many=True)),
-    Kind("volume", _volumes, _delete("ec2", "delete_volume", "VolumeId")),
-    Kind("nat-gateway", _nats, _delete("ec2", "delete_nat_gateway", "NatGatewayId"), _no_nat),
-    Kind("address", _addresses, _delete("ec2", "release_address", "AllocationId")),
-    Kind("network-interface", _interfaces, _delete("ec2", "delete_network_interface", "NetworkInterfaceId")),
+    Kind("schedule", _schedules, calls("scheduler", "delete_schedule", "Name")),
+    Kind("association", _associations, calls("ssm", "delete_association", "AssociationId")),
+    Kind("instance", _machines, calls("ec2", "terminate_instances", "InstanceIds", many=True), _ended),
+    Kind("spot-request", _requests, calls("ec2", "cancel_spot_instance_requests", "SpotInstanceRequestIds", many=True)),
+    Kind("volume", _volumes, calls("ec2", "delete_volume", "VolumeId")),
+    Kind("nat-gateway", _nats, calls("ec2", "delete_nat_gateway", "NatGatewayId"), _no_nat),
+    Kind("address", _addresses, calls("ec2", "release_address", "AllocationId")),
+    Kind("network-interface", _interfaces, calls("ec2", "delete_network_interface", "NetworkInterfaceId")),
     Kind(
         "vpc-endpoint",
         _tagged("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
-        _delete("ec2", "delete_vpc_endpoints", "VpcEndpointIds", many=True),
+        calls("ec2", "delete_vpc_endpoints", "VpcEndpointIds", many=True),
     ),
     Kind(
         "security-group",
         _tagged("describe_security_groups", "SecurityGroups", "GroupId"),
-        _delete("ec2", "delete_security_group", "GroupId"),
+        calls("ec2", "delete_security_group", "GroupId"),
     ),
-    Kind("subnet", _tagged("describe_subnets", "Subnets", "SubnetId"), _delete("ec2", "delete_subnet", "SubnetId")),
+    Kind("subnet", _tagged("describe_subnets", "Subnets", "SubnetId"), calls("ec2", "delete_subnet", "SubnetId")),
     Kind("route-table", _tagged("describe_route_tables", "RouteTables", "RouteTableId"), _delete_routes),
     Kind("internet-gateway", _tagged("describe_internet_gateways", "InternetGateways", "InternetGatewayId"), _delete_gateway),
-    Kind("network", _tagged("describe_vpcs", "Vpcs", "VpcId"), _delete("ec2", "delete_vpc", "VpcId")),
-    Kind("object", _objects, _delete_object),
-    Kind("bucket", _buckets, _delete_bucket),
+    Kind("network", _tagged("describe_vpcs", "Vpcs", "VpcId"), calls("ec2", "delete_vpc", "VpcId")),
+    Kind("object", _objects, delete_object),
+    Kind("bucket", _buckets, delete_bucket),
     Kind("instance-profile", _profiles, _delete_profile),
-    Kind("role", _roles, _delete_role),
+    Kind("role", _roles, delete_role),
 )
 """In the order in which they can be deleted."""
 
@@ -302,14 +240,7 @@ def _volume_price(item: Item, region: str) -> float | None:
         f"{name}-iops": max(0.0, float(item.get("Iops") or 0) - FREE_IOPS),
         f"{name}-throughput": max(0.0, float(item.get("Throughput") or 0) - FREE_THROUGHPUT),
     }
-    prices = {key: _listed(key, region) for key, count in units.items() if count}
+    prices = {key: listed(key, region) for key, count in units.items() if count}
     if any(price is None for price in prices.values()):
         return None
     return round(sum((prices[key] or 0.0) * units[key] for key in prices) / HOURS_A_MONTH, 6)
-
-
-def _listed(item: str, region: str) -> float | None:
-    from catalog.loader import Catalog
-
-    found = Catalog.load().price(item, region=region)
-    return found.usd if found else None

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.access import SageMaker, to_output
+from infra.clouds.aws import policies
 from infra.clouds.aws.session import Session
 from infra.targets.protocol import Billable, DeploymentRef
 from infra.targets.sagemaker import building, rights, rules
@@ -169,7 +170,7 @@ class Stack(pulumi.ComponentResource):
             aws.budgets.Budget("alarm", **r.budget(self._plan, self._kept), opts=self._opts())
 
     def _role(self, key: str, name: str, service: str) -> aws.iam.Role:
-        about, trust = f"flexserve {self._plan.deployment.stack}", rights.trust(service)
+        about, trust = f"flexserve {self._plan.deployment.stack}", policies.trust(service)
         tags = r.tags(self._plan, self._kept)
         return aws.iam.Role(key, name=name, description=about, assume_role_policy=trust, tags=tags, opts=self._opts())
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from infra.clouds.aws import errors
-from infra.clouds.aws.session import NotThere, Session, region_of
+from infra.clouds.aws import errors, marks, sweeping
+from infra.clouds.aws.session import Session, region_of
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from infra.targets.sagemaker import building, reports, resolving, verdicts
 from infra.targets.sagemaker.names import Names
-from infra.targets.sagemaker.sweep import IN_USE_S, IN_USE_TRIES, KINDS, Where
+from infra.targets.sagemaker.sweep import KINDS, Where
 from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Live:
             where=self._session.region,
             cloud_state=STATES.get(status, status.lower()),
             created_at=found["CreationTime"].astimezone(UTC),
-            expires_at=_epoch(labels.get("flexserve-expires")),
+            expires_at=marks.expiry(labels),
             labels=labels,
             dead=reports.dead(found),
             provisioning="on_demand",
@@ -101,24 +101,11 @@ class Live:
     def inventory(self, deployment: DeploymentRef) -> Sequence[Billable]:
         """Everything of the id, by tag or by name, in an order in which it can be deleted. What is free has price 0."""
         where = Where(self._session, Names(deployment.id), self._repository, self._bucket)
-        return [Billable(kind.name, thing.id, thing.place, thing.costs, thing.kept) for kind in KINDS for thing in kind.find(where)]
+        return [Billable(kind, t.id, t.place, t.costs, t.kept) for kind, t in sweeping.inventory(KINDS, where)]
 
     def delete(self, thing: Billable) -> None:
         """Delete one thing of `inventory` and wait for it; already gone is success. An endpoint on its way is waited out."""
-        kind = next(k for k in KINDS if k.name == thing.kind)
-        for attempt in range(IN_USE_TRIES):
-            try:
-                kind.before(self._session, thing.name)
-                kind.delete(self._session, thing.name)
-                self._session.wait(lambda: kind.after(self._session, thing.name), f"the end of {thing.kind} {thing.name}")
-                return
-            except NotThere:
-                return
-            except FlexserveError as error:
-                used = errors.meaning(error.why)
-                if used is None or used.name != "still-used" or attempt == IN_USE_TRIES - 1:
-                    raise
-            self._session.pause(IN_USE_S)
+        sweeping.delete(KINDS, self._session, thing.kind, thing.name)
 
     def last_failure(self, deployment: DeploymentRef) -> Failure | None:
         """Why the endpoint never served, by SageMaker's own word. A request that it refuses at once leaves none."""
@@ -137,7 +124,3 @@ class Live:
         names = Names(deployment.id)
         found: dict[str, Any] | None = reports.describe(self._session, names)
         return reports.look(self._session, names, found) if found is not None else None
-
-
-def _epoch(text: str | None) -> datetime | None:
-    return datetime.fromtimestamp(int(text), UTC) if text and text.isdigit() else None

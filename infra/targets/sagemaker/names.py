@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
-PREFIX = "fs-"
-ID_TAG = "flexserve-id"
+from infra.clouds.aws.marks import PREFIX
+
 VARIANT = "main"
 
 
@@ -59,8 +57,3 @@ class Names(Struct, frozen=True):
     def context(self, digest: str) -> str:
         """The object that holds what an image is built from."""
         return f"{self.id}/context-{digest[:12]}.zip"
-
-
-def tag(text: str) -> str:
-    """The nearest tag value: letters, digits, blanks and `_ . : / = + - @`, at most 256."""
-    return re.sub(r"[^\w .:/=+@-]", "-", text)[:256].strip() or "unknown"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
 from infra.targets.sagemaker.verdicts import Evidence
 from startup.phases import BootStatus, Phase
@@ -139,7 +140,7 @@ def look(session: Session, names: Names, endpoint: Mapping[str, Any]) -> Look:
 def tags_of(session: Session, arn: str) -> dict[str, str]:
     """The tags of a thing of SageMaker's."""
     found = session.pages("sagemaker", "list_tags", "Tags", ResourceArn=arn)
-    return {str(t["Key"]): str(t["Value"]) for t in found}
+    return marks.read(found)
 
 
 def streams_of(session: Session, names: Names) -> list[dict[str, Any]]:

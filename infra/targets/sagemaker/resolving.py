@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
 from infra.targets.sagemaker import building, rules
-from infra.targets.sagemaker.names import PREFIX, tag
 from infra.targets.sagemaker.sweep import image_ids
 from verdict.errors import BadConfig, FlexserveError
 
@@ -53,14 +53,13 @@ def secret(deployment: Deployment, session: Session) -> str:
 
 def repository(deployment: Deployment, session: Session) -> str:
     """The repository that an earlier deployment of this stack and owner left with images in it, else `own`: one is made."""
-    stack, owner = tag(deployment.stack), tag(deployment.common.owner)
     for item in session.pages("ecr", "describe_repositories", "repositories"):
         name = str(item["repositoryName"])
-        if not name.startswith(PREFIX):
+        if not name.startswith(marks.PREFIX):
             continue
         answer = session.call("ecr", "list_tags_for_resource", resourceArn=item["repositoryArn"])
-        tags = {str(t["Key"]): str(t["Value"]) for t in answer.get("tags") or []}
-        ours = tags.get("app") == "flexserve" and (tags.get("flexserve-stack"), tags.get("flexserve-owner")) == (stack, owner)
+        tags = marks.read(answer.get("tags"))
+        ours = marks.left_by(tags, deployment.common.owner, deployment.stack)
         if ours and image_ids(session, name):
             return name
     return "own"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from infra.clouds.aws import marks, schedules
+from infra.clouds.aws.marks import ID_TAG
 from infra.kept import Choice, Kept, OnChange, Wanted
 from infra.targets.sagemaker.environment import environment
-from infra.targets.sagemaker.names import ID_TAG, VARIANT, Names, tag
+from infra.targets.sagemaker.names import VARIANT, Names
 from startup import image
 from startup.spec import BootSpec, SageMakerBoot, SecretRef
 from verdict.errors import BadConfig
@@ -96,13 +97,8 @@ def repository_name(c: Config, names: Names) -> str:
 
 def tags(plan: Plan, kept: Kept) -> dict[str, str]:
     """Whose it is, by a random id. `expires` is the end of the window in epoch seconds, counted from when it was asked for."""
-    return {
-        "app": "flexserve",
-        ID_TAG: kept.id,
-        "flexserve-owner": tag(plan.deployment.common.owner),
-        "flexserve-stack": tag(plan.deployment.stack),
-        "flexserve-expires": str(deadline(plan, kept)),
-    }
+    common = plan.deployment.common
+    return marks.tags(kept.id, common.owner, plan.deployment.stack, deadline(plan, kept))
 
 
 def deadline(plan: Plan, kept: Kept) -> int:
@@ -197,16 +193,9 @@ def scaling_policy(plan: Plan, kept: Kept) -> Args:
 
 def schedule(plan: Plan, kept: Kept, role_arn: object) -> Args:
     """The cloud's own clock: deletes the endpoint at the end of the window, and then itself."""
-    names, at = Names(kept.id), datetime.fromtimestamp(deadline(plan, kept), UTC)
-    return {
-        "name": names.base,
-        "description": f"flexserve {plan.deployment.stack}: the end of the window",
-        "schedule_expression": f"at({at:%Y-%m-%dT%H:%M:%S})",
-        "schedule_expression_timezone": "UTC",
-        "flexible_time_window": {"mode": "OFF"},
-        "action_after_completion": "DELETE",
-        "target": {"arn": DELETE_ENDPOINT, "role_arn": role_arn, "input": json.dumps({"EndpointName": names.base})},
-    }
+    name, body = Names(kept.id).base, json.dumps({"EndpointName": Names(kept.id).base})
+    why = f"flexserve {plan.deployment.stack}: the end of the window"
+    return schedules.once(name, why, deadline(plan, kept), action=DELETE_ENDPOINT, role_arn=role_arn, body=body)
 
 
 def budget(plan: Plan, kept: Kept) -> Args:

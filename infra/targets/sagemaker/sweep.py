@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
+from infra.clouds.aws.sweeping import GIB, Kind, Thing, calls, delete_bucket, delete_object, delete_role, objects, stored, there
 from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.verdicts import MOVING
 from verdict.errors import FlexserveError, TimedOut
@@ -14,8 +16,6 @@ from verdict.errors import FlexserveError, TimedOut
 if TYPE_CHECKING:
     from infra.clouds.aws.session import Session
 
-HOURS_A_MONTH = 730
-IN_USE_TRIES, IN_USE_S = 12, 5.0
 MOVES_S, LOOK_S = 80 * 60.0, 5.0  # SageMaker takes an hour at most to give up a start, and 30 minutes to look for a machine
 
 
@@ -33,37 +33,8 @@ class Where:
         return tuple(dict.fromkeys(name for name in (self.names.base, named) if name))
 
 
-@dataclass(frozen=True)
-class Thing:
-    """One thing found. `kept`: why it is left on purpose."""
-
-    id: str
-    place: str
-    costs: float | None = 0.0
-    kept: str = ""
-
-
-def _at_once(_session: Session, _id: str) -> None:
-    """Nothing has to be waited for."""
-
-
-def _gone(_session: Session, _id: str) -> bool:
-    return True
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of thing. `delete` is given the session and the id, and raises `NotThere` for what is gone."""
-
-    name: str
-    find: Callable[[Where], Iterator[Thing]]
-    delete: Callable[[Session, str], None]
-    after: Callable[[Session, str], bool] = _gone
-    before: Callable[[Session, str], None] = _at_once
-
-
 def _schedules(w: Where) -> Iterator[Thing]:
-    yield from _there(w, "scheduler", "get_schedule", w.names.base, w.session.region, Name=w.names.base)
+    yield from there(w.session, "scheduler", "get_schedule", w.names.base, w.session.region, Name=w.names.base)
 
 
 def _scaling(w: Where) -> Iterator[Thing]:
@@ -102,12 +73,11 @@ def _projects(w: Where) -> Iterator[Thing]:
 
 def _objects(w: Where) -> Iterator[Thing]:
     """Objects of this deployment, in whichever bucket they are."""
-    for bucket in w.ours(w.bucket):
-        yield from (Thing(f"{bucket}/{key}", w.session.region) for key in _keys(w.session, bucket, f"{w.names.id}/"))
+    yield from objects(w.session, w.ours(w.bucket), f"{w.names.id}/")
 
 
 def _buckets(w: Where) -> Iterator[Thing]:
-    yield from _there(w, "s3", "head_bucket", w.names.base, w.session.region, Bucket=w.names.base)
+    yield from there(w.session, "s3", "head_bucket", w.names.base, w.session.region, Bucket=w.names.base)
 
 
 def _repositories(w: Where) -> Iterator[Thing]:
@@ -119,11 +89,10 @@ def _repositories(w: Where) -> Iterator[Thing]:
             continue
         if name != w.names.base:
             answer = w.session.call("ecr", "list_tags_for_resource", resourceArn=found["repositoryArn"])
-            if {str(t["Key"]): str(t["Value"]) for t in answer.get("tags") or []}.get("app") != "flexserve":
+            if not marks.ours(marks.read(answer.get("tags"))):
                 continue
-        gib = _stored(w.session, name)
-        price = _listed("ecr-storage", w.session.region)
-        costs = None if price is None else round(gib * price / HOURS_A_MONTH, 6)
+        gib = _gib(w.session, name)
+        costs = stored(gib, "ecr-storage", w.session.region)
         yield Thing(name, w.session.region, costs, f"holds {gib:.2f} GiB of built images" if image_ids(w.session, name) else "")
 
 
@@ -150,15 +119,7 @@ def _budgets(w: Where) -> Iterator[Thing]:
 
 def _roles(w: Where) -> Iterator[Thing]:
     for name in (w.names.run, w.names.build, w.names.clock):
-        yield from _there(w, "iam", "get_role", name, "global", RoleName=name)
-
-
-def _there(w: Where, service: str, operation: str, id_: str, place: str, **params: str) -> Iterator[Thing]:
-    try:
-        w.session.call(service, operation, **params)
-    except NotThere:
-        return
-    yield Thing(id_, place)
+        yield from there(w.session, "iam", "get_role", name, "global", RoleName=name)
 
 
 def image_ids(session: Session, repository: str) -> list[dict[str, Any]]:
@@ -169,17 +130,10 @@ def image_ids(session: Session, repository: str) -> list[dict[str, Any]]:
         return []
 
 
-def _stored(session: Session, repository: str) -> float:
+def _gib(session: Session, repository: str) -> float:
     """GiB that a repository's images take, as ECR counts them."""
     found = session.pages("ecr", "describe_images", "imageDetails", repositoryName=repository)
-    return float(sum(int(item.get("imageSizeInBytes") or 0) for item in found)) / (1 << 30)
-
-
-def _keys(session: Session, bucket: str, prefix: str) -> list[str]:
-    try:
-        return [str(i["Key"]) for i in session.pages("s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)]
-    except NotThere:
-        return []
+    return float(sum(int(item.get("imageSizeInBytes") or 0) for item in found)) / GIB
 
 
 def settle(session: Session, name: str) -> None:
@@ -197,13 +151,6 @@ def _no_endpoint(session: Session, name: str) -> bool:
     return False
 
 
-def _delete(service: str, operation: str, key: str) -> Callable[[Session, str], None]:
-    def delete(session: Session, id_: str) -> None:
-        session.call(service, operation, **{key: id_})
-
-    return delete
-
-
 def _delete_project(session: Session, id_: str) -> None:
     """CodeBuild deletes what is not there as well."""
     session.call("codebuild", "delete_project", name=id_)
@@ -219,17 +166,6 @@ def _delete_scaling(session: Session, id_: str) -> None:
     )
 
 
-def _delete_object(session: Session, id_: str) -> None:
-    bucket, _, key = id_.partition("/")
-    session.call("s3", "delete_object", Bucket=bucket, Key=key)
-
-
-def _delete_bucket(session: Session, id_: str) -> None:
-    for key in _keys(session, id_, ""):
-        session.call("s3", "delete_object", Bucket=id_, Key=key)
-    session.call("s3", "delete_bucket", Bucket=id_)
-
-
 def _delete_repository(session: Session, id_: str) -> None:
     session.call("ecr", "delete_repository", repositoryName=id_, force=True)
 
@@ -239,25 +175,19 @@ def _delete_budget(session: Session, id_: str) -> None:
     session.call("budgets", "delete_budget", AccountId=account, BudgetName=name)
 
 
-def _delete_role(session: Session, id_: str) -> None:
-    for name in session.pages("iam", "list_role_policies", "PolicyNames", RoleName=id_):
-        session.call("iam", "delete_role_policy", RoleName=id_, PolicyName=name)
-    session.call("iam", "delete_role", RoleName=id_)
-
-
 KINDS = (
-    Kind("schedule", _schedules, _delete("scheduler", "delete_schedule", "Name")),
+    Kind("schedule", _schedules, calls("scheduler", "delete_schedule", "Name")),
     Kind("scaling", _scaling, _delete_scaling),
-    Kind("endpoint", _endpoints, _delete("sagemaker", "delete_endpoint", "EndpointName"), _no_endpoint, settle),
-    Kind("endpoint-config", _configs, _delete("sagemaker", "delete_endpoint_config", "EndpointConfigName")),
-    Kind("model", _models, _delete("sagemaker", "delete_model", "ModelName")),
+    Kind("endpoint", _endpoints, calls("sagemaker", "delete_endpoint", "EndpointName"), _no_endpoint, settle),
+    Kind("endpoint-config", _configs, calls("sagemaker", "delete_endpoint_config", "EndpointConfigName")),
+    Kind("model", _models, calls("sagemaker", "delete_model", "ModelName")),
     Kind("build-project", _projects, _delete_project),
-    Kind("object", _objects, _delete_object),
-    Kind("bucket", _buckets, _delete_bucket),
+    Kind("object", _objects, delete_object),
+    Kind("bucket", _buckets, delete_bucket),
     Kind("budget", _budgets, _delete_budget),
-    Kind("log-group", _log_groups, _delete("logs", "delete_log_group", "logGroupName")),
+    Kind("log-group", _log_groups, calls("logs", "delete_log_group", "logGroupName")),
     Kind("repository", _repositories, _delete_repository),
-    Kind("role", _roles, _delete_role),
+    Kind("role", _roles, delete_role),
 )
 """In the order in which they can be deleted: SageMaker frees the machines with the role, so that goes last."""
 
@@ -277,10 +207,3 @@ def _endpoint_price(w: Where, endpoint: dict[str, Any]) -> float | None:
     shown = (endpoint.get("ProductionVariants") or [{}])[0]
     count = int(shown.get("CurrentInstanceCount") or shown.get("DesiredInstanceCount") or variant.get("InitialInstanceCount") or 1)
     return found.usd * count if found else None
-
-
-def _listed(item: str, region: str) -> float | None:
-    from catalog.loader import Catalog
-
-    found = Catalog.load().price(item, region=region)
-    return found.usd if found else None
