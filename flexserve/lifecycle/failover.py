@@ -9,6 +9,7 @@ from flexserve.lifecycle.classify import classify
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import STOPPED
 from flexserve.output import dollars, table
+from infra.clouds.http import NoNetwork
 from infra.places import Place
 from infra.targets.protocol import CanTellChances, LiveTarget
 from verdict.errors import BadConfig, FlexserveError, NoCapacity, Refused
@@ -168,9 +169,12 @@ def _meant(parts: Parts, run: Callable[[], Changes], zone: str = "") -> Changes:
 
 
 def _lives(parts: Parts) -> bool:
-    """Whether there is a machine of the deployment after all: then no other place is asked."""
+    """Whether there is a machine of the deployment after all, or none can tell: then no other place is asked."""
     ref = parts.read()
-    machine = parts.live(ref).find(ref) if ref is not None else None
+    try:
+        machine = parts.live(ref).find(ref) if ref is not None else None
+    except NoNetwork:
+        return True
     return machine is not None and machine.cloud_state.lower() not in STOPPED
 
 

@@ -10,11 +10,15 @@ from flexserve.lifecycle.down import let_go
 from flexserve.lifecycle.failover import Placed, Try, attempt, classified, ordered, over
 from flexserve.lifecycle.look import look
 from flexserve.lifecycle.parts import Changes, Parts
-from flexserve.lifecycle.state import Status, describe
-from flexserve.lifecycle.wait import until_serving
+from flexserve.lifecycle.state import Seen, Status, describe
+from flexserve.lifecycle.wait import INTERVAL_S, until_serving
+from infra.clouds.http import NoNetwork
+from infra.duration import words
 from infra.places import Place
 from infra.targets.protocol import CanHold, CanWatch, DeploymentRef, LiveTarget, Machine, State
 from verdict.errors import FlexserveError, Interrupted, LeftBehind
+
+READ_BACK_S = 300.0  # so long a network that is lost between the create and the first look at what it made is waited for
 
 
 @dataclass(frozen=True)
@@ -188,13 +192,46 @@ def _read_back(
     if ref is None:
         raise FlexserveError("the engine ended well, but the stack has no id among its outputs", way_out="report this as a defect")
     live = parts.live(ref)
-    seen = look(live, ref)
+    seen = _first_look(parts, live, ref, placed.changes, say)
     if seen.machine is not None:
         check_provisioning(parts.stack, seen.machine, (placed.place.way,) if placed.place else wanted.ways, say)
     if not wanted.wait:
         return Served(describe(parts.stack, seen), placed.changes, None, already, placed.tries)
     status, answer = until_serving(parts, live, ref, timeout_s=wanted.timeout_s, report=report)
     return Served(status, placed.changes, answer, already, placed.tries)
+
+
+def _first_look(parts: Parts, live: LiveTarget, ref: DeploymentRef, changes: Changes, say: Callable[[str], None]) -> Seen:
+    """What the cloud says of what the engine made. A network that is away is waited for, `READ_BACK_S` at most.
+
+    The state has all of it by now. What ends the look says so, what was made, and how to go on.
+    """
+    from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_fixed
+
+    clock = parts.clock
+    end = clock.monotonic() + READ_BACK_S
+
+    def told(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if state.attempt_number == 1:
+            say(f"{error}\n  what was made is recorded; asks again for at most {words(int(READ_BACK_S))}")
+
+    retrying = Retrying(
+        retry=retry_if_exception_type(NoNetwork),
+        stop=lambda _state: clock.monotonic() >= end,
+        wait=wait_fixed(INTERVAL_S),
+        sleep=clock.sleep,
+        before_sleep=told,
+        reraise=True,
+    )
+    try:
+        return retrying(look, live, ref)
+    except FlexserveError as error:
+        made = " in ".join(str(ref.outputs[key]) for key in ("instance", "zone") if ref.outputs.get(key))
+        error.what = f"{made or parts.stack} stands ({changes.words}, id {ref.id}), but cannot be read back: {error.what}"
+        goes_on = f"`flexserve up -s {parts.stack}` makes nothing twice, reads it back and waits for it"
+        error.way_out = "; ".join(filter(None, [error.way_out, goes_on, f"it bills until `flexserve down -s {parts.stack}`"]))
+        raise
 
 
 def check_provisioning(stack: str, machine: Machine, ways: tuple[str, ...], say: Callable[[str], None]) -> None:

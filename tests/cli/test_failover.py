@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from flexserve.lifecycle.failover import AllOut, by_chance, told
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.lifecycle.up import Served, Wanted, WrongMachine, up
+from infra.clouds.http import NoNetwork
 from infra.places import Place
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from tests.cli.fakes import FakeLive, World, boot, created, destroyed, failed_boot, machine
@@ -159,6 +160,22 @@ def test_a_machine_that_came_all_the_same_is_not_left_for_another_place():
     with pytest.raises(NoCapacity) as caught:
         run(world, A, B)
     assert not isinstance(caught.value, AllOut) and world.calls == ["up r-a"]
+
+
+def test_where_nobody_can_tell_whether_a_machine_came_no_other_place_is_asked():
+    """The network goes right after the refusal: what the cloud said is what is told."""
+
+    def away(ref):
+        raise NoNetwork("compute.test does not answer")
+
+    def out(world: World) -> Changes:
+        world.ref, world.live.find = DeploymentRef("s", "id1", {"id": "id1"}), away
+        raise EngineFailed("pulumi up failed", diagnostics=("EXHAUSTED",))
+
+    world = World(ups=out)
+    with pytest.raises(NoCapacity):
+        run(world, A, B)
+    assert world.calls == ["up r-a"]
 
 
 def test_a_live_machine_is_never_moved():

@@ -1,13 +1,14 @@
 """The operator's token and network settings, odd as they may be: a sentence with the way out, and never the token in it."""
 
 import json
+import socket
 
 import httpx
 import pytest
 
 from infra.clouds.google import token as tokens
 from infra.clouds.google.session import Session
-from infra.clouds.http import ask, client
+from infra.clouds.http import NoNetwork, ask, client
 from verdict.errors import BadConfig, FlexserveError, NoAccess
 
 VALUE = "secret-part-of-it"
@@ -46,6 +47,17 @@ def test_an_odd_file_of_credentials_is_no_access(tmp_path, monkeypatch, content)
     with pytest.raises(NoAccess, match="no Google credentials") as error:
         tokens.from_google({})
     assert error.value.way_out and error.value.exit_code == 5
+
+
+def test_a_sign_in_that_does_not_answer_is_no_network(tmp_path, monkeypatch):
+    """It is waited for; lacking credentials are not."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"http://127.0.0.1:{closed.getsockname()[1]}/token"
+    user = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r", "token_uri": nobody}
+    (tmp_path / "user.json").write_text(json.dumps(user), encoding="utf-8")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "user.json"))
+    with pytest.raises(NoNetwork, match="sign-in does not answer"):
+        tokens.from_google({})
 
 
 def test_the_account_that_is_to_be_impersonated_is_the_one_that_asks(tmp_path, monkeypatch):

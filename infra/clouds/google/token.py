@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from infra.clouds.http import NoNetwork
 from verdict.errors import NoAccess
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -39,16 +40,25 @@ def usable(text: str, where: str) -> str:
 
 
 def from_google(environ: Mapping[str, str] = os.environ) -> str:
-    """A fresh token of the application default credentials, as the account that is to be impersonated. Raises `NoAccess`."""
+    """A fresh token of the application default credentials, as the account that is to be impersonated.
+
+    Raises `NoNetwork` when Google's sign-in does not answer, `NoAccess` for all else.
+    """
+    from google.auth.exceptions import TransportError
     from google.auth.transport.requests import Request
 
     try:
         credentials = _credentials(next((environ[name] for name in IMPERSONATE_VARIABLES if environ.get(name)), ""))
         credentials.refresh(Request())
+    except TransportError as error:
+        raise NoNetwork("Google's sign-in does not answer", why=_first_line(error), way_out="check the network") from error
     except Exception as error:  # a credentials file that is a folder or a list ends in whatever Python says of it
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise NoAccess("no Google credentials", why=why, way_out=LOGIN) from error
+        raise NoAccess("no Google credentials", why=_first_line(error), way_out=LOGIN) from error
     return str(credentials.token)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _credentials(account: str) -> Any:
