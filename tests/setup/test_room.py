@@ -117,7 +117,9 @@ def test_the_bar_counts_what_go_says_it_will_compile_and_our_cache_keeps_it(host
         ["/m", "/b"] if named else [str(host.cache / "go" / "mod"), str(host.cache / "go" / "build")]
     )
     how = [line.split()[1:] for line in Path(f"{seen}.words").read_text().splitlines() if line.split()[0] in ("list", "build")]
-    assert all(words[words.index("-trimpath") :][:3] == ["-trimpath", "-ldflags", "-s"] for words in how)
+    assert all(
+        words[words.index("-trimpath") :][:5] == ["-trimpath", "-gcflags", "all=-dwarf=false", "-l", "-ldflags"] for words in how
+    )
 
 
 def test_clean_says_what_stays_and_distclean_what_goes(host, capsys):

@@ -19,9 +19,14 @@ from tools.setup.versions import locked_lines
 from tools.setup.work import Count, Work
 
 _MARK = "flexserve-setup"
-# Large packages that no command imports, and what is imported of the two large SDKs; the rest is compiled at its first use.
-_RARE = "debugpy|moto|mpmath|mypy|mypyc|networkx|pip|setuptools|sympy"
-_SDK_PARTS = "compute|iam|iap|kms|projects|secretmanager|serviceaccount|storage|ec2|s3|sagemaker|ssm|secretsmanager"
+# Large packages that no command imports, and what is imported of the two large SDKs and of moto; the rest is compiled at its first
+# use: at every one where the environment forbids writing bytecode.
+_RARE = "debugpy|mpmath|mypy|mypyc|networkx|pip|setuptools|sympy"
+_SDK_PARTS = (
+    "compute|iam|iap|kms|projects|secretmanager|serviceaccount|storage|ec2|s3|sagemaker|ssm|secretsmanager"
+    "|appautoscaling|budgets|cloudwatch|codebuild|ecr|scheduler"
+)
+_MOTO_PARTS = "core|ec2|iam|moto_api|moto_server|s3|secretsmanager|ssm|sts|utilities"
 
 
 def venv_key(host: Host) -> str:
@@ -36,7 +41,7 @@ def command_key(host: Host) -> str:
 
 def bytecode_key(host: Host) -> str:
     """The environment and the list of compiled parts."""
-    return digest(venv_key(host), _SDK_PARTS, _RARE)
+    return digest(venv_key(host), _SDK_PARTS, _MOTO_PARTS, _RARE)
 
 
 def _marked(host: Host, name: str, key: str) -> bool:
@@ -146,7 +151,8 @@ def bytecode_run(host: Host, work: Work) -> str:
         capture_output=True, text=True, check=True, timeout=60,
     ).stdout.strip()  # fmt: skip
     environ = host.child_environ()
-    skipped = rf"/({_RARE})/|pulumi_(aws|gcp)/(?!({_SDK_PARTS})/)[^/]+/|/tests?/"
+    sdks = rf"pulumi_(aws|gcp)/(?!({_SDK_PARTS})/)[^/]+/|/moto/(?!({_MOTO_PARTS})/)[^/]+/"
+    skipped = rf"/({_RARE})/|{sdks}|/tests?/"
     work.say("compiles modules")
     argv = [host.bin / "python", "-m", "compileall", "-q", "-j", "0", "-x", skipped, packages]
     try:
