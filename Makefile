@@ -3,8 +3,9 @@
 # make test       what CI runs
 # make prove-turing  the Turing patch, over every pinned vLLM release and the newest (fetches about 1.3 GB the first time)
 STACK ?= tpu-v6e
-# Three processes: the long tests mostly wait for machines. A file stays in one of them, with its fixtures.
-PYTEST ?= --numprocesses=3 --dist=loadfile --durations=15
+# Three processes: the long tests mostly wait for machines. A file stays in one of them, with its fixtures; tests/conftest.py has the
+# order of the files.
+PYTEST ?= --numprocesses=3 --dist=loadfile --no-loadscope-reorder --durations=15
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Found by running it: the shim of a version manager may answer with another Python, or with none.
@@ -25,8 +26,7 @@ rehearse: setup-all
 	@.venv/bin/flexserve rehearse $(STACK)
 
 test: setup-tests
-	@.venv/bin/python -m tools.lint
-	@.venv/bin/python -m pytest $(PYTEST)
+	@.venv/bin/python -m tools.lint --beside .venv/bin/python -m pytest $(PYTEST)
 
 prove-turing: setup
 	@.venv/bin/python -m startup.turing prove --newest

@@ -1,12 +1,17 @@
-"""`make lint`: every check with its seconds; the output of those that fail. Exit code 1 when one does."""
+"""`make lint`: every check with its seconds; the output of those that fail. Exit code 1 when one does.
+
+`python -m tools.lint --beside COMMAND ...` runs a command at the same time; its exit code goes before. What a check
+found is shown when both have ended.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,23 +51,39 @@ def checks(files: Sequence[Path]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def main() -> int:
+def main(words: Sequence[str] = ()) -> int:
     """Run them all, at the same time."""
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    began = time.monotonic()
-    running = [
-        (name, subprocess.Popen(argv, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-        for name, argv in checks(tracked(ROOT))
-    ]
-    failed = False
-    for name, process in running:
-        output, _ = process.communicate()
-        failed = failed or process.returncode != 0
-        print(f"lint: {name:<12} {'FAILED' if process.returncode else 'clean':<6} by {time.monotonic() - began:5.1f} s", flush=True)
-        if process.returncode:
-            print(output, flush=True)
-    return 1 if failed else 0
+    running = [_Check(name, argv, environ) for name, argv in checks(tracked(ROOT))]
+    beside = subprocess.run(words[1:], check=False).returncode if list(words[:1]) == ["--beside"] else 0
+    for check in running:
+        check.join()
+        if check.code:
+            print(f"lint: {check.name} FAILED\n{check.output}", flush=True)
+    return abs(beside) or int(any(check.code for check in running))
+
+
+class _Check(threading.Thread):
+    """One check in a process of its own. How it ended is said when it has; what it printed is kept."""
+
+    def __init__(self, name: str, argv: Sequence[str], environ: Mapping[str, str]) -> None:
+        super().__init__(name=name)
+        self.code, self.output = 1, ""
+        self._argv, self._environ = argv, environ
+        self.start()
+
+    def run(self) -> None:
+        """Until it has ended."""
+        began = time.monotonic()
+        try:
+            done = subprocess.run(
+                self._argv, cwd=ROOT, env=self._environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            )
+            self.code, self.output = done.returncode, done.stdout
+        except OSError as error:
+            self.output = f"{self._argv[0]} cannot be started: {error.strerror}"
+        print(f"lint: {self.name:<12} {'FAILED' if self.code else 'clean':<6} {time.monotonic() - began:5.1f} s", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

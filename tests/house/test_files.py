@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+from tests.conftest import LONG
 from tools.lint import tracked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +33,10 @@ def test_a_module_says_what_it_is():
 def test_modules_are_short():
     long = {str(f.relative_to(ROOT)): n for f in MODULES if (n := len(f.read_text(encoding="utf-8").splitlines())) > MOST_LINES}
     assert long == {}
+
+
+def test_the_long_tests_that_start_first_are_there():
+    assert [name for name in LONG if not (ROOT / "tests" / f"{name}.py").is_file()] == []
 
 
 # Put together here, so that this file does not hold what it looks for.

@@ -3,9 +3,12 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import tools.lint
 
 ROOT = Path(__file__).resolve().parents[2]
 # The tests may run under make themselves; its own variables would make it talk.
@@ -93,3 +96,30 @@ def test_make_puts_the_environment_first_on_path():
         input="include Makefile\nshow:\n\t@echo $$PATH\n",
     )  # fmt: skip
     assert told.stdout.split(":")[0] == str(ROOT / ".venv" / "bin")
+
+
+@pytest.fixture
+def lint(monkeypatch):
+    """The checks, each replaced by a command that ends as it is told."""
+
+    def with_codes(*codes):
+        rows = [
+            (f"check-{n}", [sys.executable, "-c", f"print('found by {n}'); raise SystemExit({c})"]) for n, c in enumerate(codes)
+        ]
+        monkeypatch.setattr(tools.lint, "checks", lambda _files: rows)
+        return tools.lint.main
+
+    return with_codes
+
+
+@pytest.mark.parametrize(
+    ("codes", "beside", "ends"),
+    [((0, 0), 0, 0), ((0, 1), 0, 1), ((0, 0), 5, 5), ((1, 0), 5, 5), ((0, 2), None, 1), ((0, 0), None, 0)],
+)
+def test_the_checks_run_beside_the_tests_and_both_must_end_well(lint, capfd, codes, beside, ends):
+    words = () if beside is None else ("--beside", sys.executable, "-c", f"print('tests ran'); raise SystemExit({beside})")
+    assert lint(*codes)(words) == ends
+    said = capfd.readouterr().out
+    assert ("tests ran" in said) == (beside is not None)
+    assert [n for n in range(2) if f"found by {n}" in said] == [n for n, code in enumerate(codes) if code]
+    assert said.count("clean") == codes.count(0) and all(f"check-{n}" in said for n in range(2))
