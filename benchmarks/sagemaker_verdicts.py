@@ -1,8 +1,9 @@
 """How soon an endpoint that will never serve is told, and by what: `python -m benchmarks.sagemaker_verdicts [--json]`.
 
 The product's own watch, plan and clients against the local AWS, over HTTP, on a clock that stands still unless it is turned: two
-seconds between two looks, as `up` looks. SageMaker's times are those that were recorded in public runs (`rehearsal/cloud/aws/pace.py`);
-no account was asked, and a container is a thread that ends by that clock. Every run prints the same. Exit 1 when a figure is not met:
+seconds between two looks, as `up` looks. SageMaker's times are those that were recorded in public runs
+(`rehearsal/cloud/aws/pace.py`); no account was asked, and a container is a thread that ends by that clock. Every run prints the
+same. Exit 1 when a figure is not met:
 
 - wrong host image: refused by the plan; let through, the right verdict within 60 s of the first evidence;
 - crash loop: a verdict with the log's line once the server was started again three times, and long before the health check ends.
@@ -46,7 +47,7 @@ REPORTED_S = 36.5 * 60  # until a public run's crash loop was given up by SageMa
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds of the cloud's clock since CreateEndpoint. `evidence`: when what tells it was first there; `alone`: SageMaker's own."""
+    """Seconds of the cloud's clock since CreateEndpoint. `evidence`: when it was first there; `alone`: SageMaker's own verdict."""
 
     what: str
     kind: str
@@ -96,6 +97,7 @@ class Dyings(Cluster):
         self._clock = clock
 
     def __call__(self, spec: ContainerSpec) -> Dying:  # type: ignore[override]  # noqa: ARG002
+        """One more."""
         return Dying(self._clock, HOSTING.life)
 
 
@@ -176,7 +178,9 @@ def main() -> int:
     else:
         print(f"against a local stand-in on a turned clock; a look every {LOOK_S:g} s; seconds since CreateEndpoint")
         for f in figures:
-            said = f"{f.kind or 'no verdict'} at {f.verdict:g} s, {f.after:g} s after its evidence (SageMaker itself: {f.alone:g} s)"
+            said = (
+                f"{f.kind or 'no verdict'} at {f.verdict:g} s, {f.after:g} s after its evidence (SageMaker itself: {f.alone:g} s)"
+            )
             print(f"{f.what:<17} {said}   {'met' if f.met else 'NOT MET'}\n    {' '.join(f.says.split())[:150]}")
         print(f"the limit is {LIMIT_S:g} s after the evidence; a public run waited {REPORTED_S:g} s for its crash loop's end")
     return 0 if all(f.met for f in figures) else 1

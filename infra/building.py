@@ -42,7 +42,9 @@ class Building:
         }
 
     def _of(self, cost: Cost) -> float | None:
-        return None if self.minutes is None or cost.unknown else round(cost.per_hour * self.minutes / 60, 2)
+        if self.minutes is None or cost.unknown or cost.per_hour is None:
+            return None
+        return round(cost.per_hour * self.minutes / 60, 2)
 
 
 def building(target: TargetConfig, catalog: Catalog, egress: str) -> Building | None:

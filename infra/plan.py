@@ -101,7 +101,8 @@ class Plan(Struct, frozen=True):
         if self.building is not None:
             document["builder"] = self.building.as_dict()
         if self.making_minutes is not None:
-            usd = None if self.cost.unknown else round(self.cost.per_hour * self.making_minutes / 60, 2)
+            hour = None if self.cost.unknown else self.cost.per_hour
+            usd = None if hour is None else round(hour * self.making_minutes / 60, 2)
             document |= {"making_minutes": round(self.making_minutes), "making_usd": usd}
         return document
 

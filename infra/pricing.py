@@ -29,13 +29,16 @@ class Cost(Struct, frozen=True):
     window_s: int
 
     @property
-    def per_hour(self) -> float:
-        """Dollars an hour of the known parts."""
-        return round(sum(p.per_hour or 0.0 for p in self.parts), 6)
+    def per_hour(self) -> float | None:
+        """Dollars an hour of the known parts. None where nothing that costs is known: the rest is no price for free."""
+        known = round(sum(p.per_hour or 0.0 for p in self.parts), 6)
+        return None if self.unknown and not known else known
 
     @property
-    def window(self) -> float:
-        """Dollars for the whole window, with what is paid once a boot."""
+    def window(self) -> float | None:
+        """Dollars for the whole window, with what is paid once a boot; None as above."""
+        if self.per_hour is None:
+            return None
         return round(self.per_hour * self.window_s / 3600 + sum(p.once or 0.0 for p in self.parts), 4)
 
     @property

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from infra.image_facts import ImageFacts
     from infra.places import Place
     from infra.plan import Plan
+    from infra.pricing import Cost
 
 
 def run(stack: str, sets: Sequence[str], allow: Sequence[str], output: Output, *, manifest: bool = False) -> ExitCode:
@@ -97,14 +98,20 @@ def price_table(plan: Plan) -> str:
         (f"  {part.name}", dollars(part.per_hour, "/h") if part.once is None else dollars(part.once, " once"), part.evidence)
         for part in cost.parts
     ]
-    rows.append(("  all of it", f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}", ""))
+    rows.append(("  all of it", in_all(cost), ""))
     if plan.most is not None:
-        most = f"{dollars(plan.most.per_hour, '/h')}, {dollars(plan.most.window)} for {words(cost.window_s)}"
-        rows.append((f"  with {plan.deployment.target.machines[1]} machines", most, ""))
+        rows.append((f"  with {plan.deployment.target.machines[1]} machines", in_all(plan.most), ""))
     if plan.building is not None:
         rows.append(("  the build, where it is not kept yet", dollars(plan.building.usd, " once"), "inferred"))
     unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
     return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown
+
+
+def in_all(cost: Cost) -> str:
+    """An hour's price and the window's, of what is known."""
+    return (
+        "unknown" if cost.per_hour is None else f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}"
+    )
 
 
 def _prices(places: Sequence[Place]) -> list[str]:

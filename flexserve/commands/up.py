@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flexserve.commands.build import before_up
-from flexserve.commands.plan import load, page
+from flexserve.commands.plan import in_all, load, page
 from flexserve.commands.plan import where as all_places
 from flexserve.lifecycle import show
 from flexserve.lifecycle.build import parts
@@ -20,7 +20,7 @@ from flexserve.lifecycle.up import Served, Wanted, up
 from flexserve.output import Output, dollars
 from flexserve.programs import require
 from flexserve.project import find
-from infra.duration import parse_seconds, words
+from infra.duration import parse_seconds
 from infra.kept import PLACE
 from infra.targets.registry import programs
 from verdict.errors import BadConfig, FlexserveError
@@ -113,10 +113,10 @@ def ask(plan: Plan, places: Sequence[Place], changes: Changes | None, *, replace
     It names the highest price that may come of it.
     """
     cost = plan.cost
-    price = f"{dollars(cost.per_hour, '/h')}, {dollars(cost.window)} for {words(cost.window_s)}"
-    price += f", without {', '.join(cost.unknown)}" if cost.unknown else ""
+    price = "a price that is not known" if cost.per_hour is None else in_all(cost)
+    price += f", without {', '.join(cost.unknown)}" if cost.unknown and cost.per_hour is not None else ""
     dearest = max(places, key=lambda place: place.per_hour or 0.0, default=None)
-    if dearest is not None and (dearest.per_hour or 0.0) > cost.per_hour:
+    if dearest is not None and (dearest.per_hour or 0.0) > (cost.per_hour or 0.0):
         price += f"; where it comes to {dearest.name}, {dollars(dearest.per_hour, '/h')}, {dollars(dearest.window)} in all"
     question, agreed = f"Create this for {price}? [Y/n] ", ("", "y", "yes")
     if changes is not None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from catalog.loader import Catalog
+from flexserve.commands.plan import price_table
 from infra.plan import make_plan
 from infra.rules.every import RULES
 from infra.targets.sagemaker import rules
@@ -189,6 +190,17 @@ def test_a_place_is_a_region_and_ecr_is_told_from_other_registries():
     assert c.places == ("us-east-2",) and c.region_of("us-east-2") == "us-east-2"
     assert rules.ecr(AWS)["region"] == "us-east-2" and rules.ecr("public.ecr.aws/x/vllm") is None
     assert 14 in LOG_DAYS
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
+def test_a_region_whose_price_nobody_gave_has_none(sagemaker_l4, region):
+    """No price for free, and not another region's."""
+    plan = make_plan(
+        sagemaker_l4(f"target.region={region}", f"image.name={AWS.replace('us-east-2', region)}:{CU13}"), Catalog.load()
+    )
+    assert (plan.cost.per_hour, plan.cost.window, plan.cost.unknown) == (None, None, ("1 x l4",))
+    assert plan.as_dict()["price"]["per_hour"] is None and "all of it              unknown" in price_table(plan)
+    assert "$0/h, $0" not in price_table(plan)
 
 
 def test_every_rule_of_its_own_is_broken_by_a_case():
