@@ -49,6 +49,7 @@ BROKEN = [
     ("environment-too-large", [f"serving.environment={{VLLM_LOGGING_PREFIX: {'y' * 1025}}}"], "serving.environment"),
     ("timeout-bounds", ["target.start_timeout=59"], "within"),
     ("timeout-bounds", ["target.start_timeout=3601"], "within"),
+    ("timeout-bounds", ["target.download_timeout=59"], "within"),
     ("timeout-bounds", ["target.download_timeout=2h"], "within"),
     ("dtype-unsupported", ["serving.dtype=bfloat16"], "float16"),
     ("kv-dtype-unsupported", ["serving.kv_cache_dtype=bfloat16"], "auto"),
@@ -62,7 +63,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "sets", "way_out"), BROKEN, ids=[f"{i}-{b[0]}" for i, b in enumerate(BROKEN)])
+@pytest.mark.parametrize(("rule", "sets", "way_out"), BROKEN, ids=[f"{rule}-{sets[0][:60]}" for rule, sets, _ in BROKEN])
 def test_a_broken_rule_refuses_by_name(sagemaker_t4, rule, sets, way_out):
     with pytest.raises(Refused) as error:
         make_plan(sagemaker_t4(*sets), Catalog.load())
