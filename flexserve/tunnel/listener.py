@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 from pathlib import Path
@@ -17,6 +18,12 @@ class PortInUse(FlexserveError):
     """Another process listens on the port."""
 
     kind = "port-in-use"
+
+
+class PortForbidden(BadConfig):
+    """A port below 1024 that this account may not take."""
+
+    kind = "port-forbidden"
 
 
 def bind(port: int) -> socket.socket:
@@ -41,7 +48,7 @@ def bind(port: int) -> socket.socket:
                 way_out="end that, or choose another with --port (0 takes any free one)",
             ) from None
         if error.errno == errno.EACCES:
-            raise BadConfig(f"port {port} needs administrator rights", way_out="choose one above 1023") from None
+            raise PortForbidden(f"port {port} needs administrator rights", way_out="choose one above 1023") from None
         raise
     return listening
 
@@ -52,12 +59,18 @@ def holder(port: int, proc: Path = Path("/proc")) -> str:
     if not inodes:
         return ""
     for process in proc.glob("[0-9]*"):
-        try:
-            if any(str(fd.readlink()) in inodes for fd in (process / "fd").iterdir()):
+        with contextlib.suppress(OSError):  # another user's, or just ended
+            if any(_link(fd) in inodes for fd in (process / "fd").iterdir()):
                 return f"{_name(process)} (pid {process.name})"
-        except OSError:
-            continue  # another user's, or just ended
     return "another user's process"
+
+
+def _link(fd: Path) -> str:
+    """What the descriptor is; one that was closed meanwhile is nothing, and the process has others."""
+    try:
+        return str(fd.readlink())
+    except FileNotFoundError:
+        return ""
 
 
 def _listening_inodes(port: int, proc: Path) -> set[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -49,7 +51,7 @@ async def test_the_check_names_the_cause(world, instance, port, error, text) -> 
 
 async def test_nothing_listens_yet_is_retried_to_a_deadline_and_shows_the_phase(world, monkeypatch) -> None:
     monkeypatch.setattr("flexserve.tunnel.iap.tunnel._RETRY_S", 0.05)
-    options = world.options(wait_s=0.3, boot_phase=lambda: "weights")
+    options = world.options(wait_s=1.5, boot_phase=lambda: "weights")
     with pytest.raises(FlexserveError) as caught:
         async with open_tunnel(world.access("vm", 9999), options=options):
             pass
@@ -137,11 +139,38 @@ async def test_a_busy_port_is_known_before_anything_is_dialled(world) -> None:
     assert len(world.relay.requests) == before
 
 
+def test_the_holder_is_found_beside_descriptors_that_were_closed_meanwhile(tmp_path) -> None:
+    """A process opens and closes files while it is looked at; ours does, by looking."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "tcp").write_text("head\n 0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 77 1\n")
+    descriptors = tmp_path / "42" / "fd"
+    descriptors.mkdir(parents=True)
+    (tmp_path / "42" / "cmdline").write_text("server\0")
+    (descriptors / "3").symlink_to("socket:[77]")
+
+    class Closed(type(descriptors)):  # type: ignore[misc]
+        def readlink(self) -> Path:
+            raise FileNotFoundError
+
+    assert listener._link(Closed(descriptors / "4")) == ""
+    assert listener.holder(0x1F90, tmp_path) == "server (pid 42)"
+
+
 async def test_two_tunnels_never_share_a_port(world) -> None:
     async with open_tunnel(world.access(), options=world.options()) as first:
         with pytest.raises(listener.PortInUse):
             async with open_tunnel(world.access(), port=first.port, options=world.options()):
                 pass
+
+
+def test_a_port_below_1024_without_rights_is_named(monkeypatch) -> None:
+    def forbidden(self: socket.socket, address: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", forbidden)
+    with pytest.raises(listener.PortForbidden) as caught:
+        listener.bind(80)
+    assert caught.value.as_dict()["error"]["kind"] == "port-forbidden"
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
