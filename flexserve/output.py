@@ -17,7 +17,7 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 @dataclass
 class Output:
-    """What a command prints through. `as_json`: stdout gets one document and no text; with `lines` one document a line."""
+    """What a command prints through. `as_json`: stdout gets one document and no text; with `lines` one event a line."""
 
     as_json: bool = False
     lines: bool = False
@@ -79,10 +79,17 @@ class Output:
         self.clear()
         with contextlib.suppress(OSError):  # a full or closed stream is the error, or must not hide it
             if self.as_json:
-                print(dump(error.as_dict(), self.out, a_line=self.lines), file=self.out, flush=True)
+                print(dump(self._document(error), self.out, a_line=self.lines), file=self.out, flush=True)
                 return
         with contextlib.suppress(OSError):
             print(f"{self.style('error:', 'red', self.err)} {error}", file=self.err, flush=True)
+
+    def _document(self, error: FlexserveError) -> dict[str, object]:
+        if not self.lines:
+            return error.as_dict()
+        from flexserve.tunnel.events import end_of  # the command whose output is lines
+
+        return end_of(error).as_dict()
 
 
 def dump(document: Mapping[str, object], stream: TextIO | None = None, *, a_line: bool = False) -> str:

@@ -115,6 +115,12 @@ class Gone(FlexserveError):
     kind = "gone"
 
 
+class Reclaimed(Gone):
+    """The cloud took the machine back before its window closed."""
+
+    kind = "reclaimed"
+
+
 class CannotTell(FlexserveError):
     """The evidence is not enough for a verdict."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from flexserve.cli.streams import nowhere
@@ -11,6 +12,13 @@ from flexserve.output import Output
 from verdict.errors import FlexserveError
 from verdict.exit_codes import ExitCode
 from verdict.secrets import hidden
+
+
+def output_of(words: Sequence[str]) -> Output:
+    """Where this command line's errors go. With `--exec` and `--on-stdin` stdout is somebody else's."""
+    as_json, lines = "--json" in words, words[:1] == ["tunnel"]
+    taken = lines and any(word.partition("=")[0] in ("--exec", "--on-stdin") for word in words)
+    return Output(as_json, lines, out=sys.stderr if taken else sys.stdout)
 
 
 def system(error: OSError) -> FlexserveError:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from flexserve.cli import life, planning, rehearse, secret, serving
-from flexserve.cli.endings import failed, system, usage
+from flexserve.cli.endings import failed, output_of, system, usage
 from flexserve.cli.streams import nowhere, open_streams
 from flexserve.cli.top import app
 from flexserve.output import Output
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Prints every error, as a sentence or as JSON; a traceback only with --debug."""
     open_streams()
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    output = Output(as_json="--json" in words, lines=words[:1] == ["tunnel"])
+    output = output_of(words)
     debug = "--debug" in words
     try:
         code = int(app(words, prog_name="flexserve", standalone_mode=False) or 0)

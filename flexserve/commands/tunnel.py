@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flexserve.output import Output
 from flexserve.project import find
-from verdict.errors import BadConfig, FlexserveError, Gone
+from verdict.errors import BadConfig, FlexserveError, Reclaimed
 
 if TYPE_CHECKING:
     from infra.access import Access
@@ -44,7 +44,7 @@ def run(stack: str, output: Output, *, port: int | None, exec_: str | None, on_s
     def expired() -> datetime | None:
         now = describe(stack, look(live(), ref))
         if now.state is State.RECLAIMED:
-            raise Gone("the machine was reclaimed", why=now.cause, way_out=f"flexserve up -s {stack} asks for a new one")
+            raise Reclaimed("the machine was reclaimed", why=now.cause, way_out=f"flexserve up -s {stack} asks for a new one")
         return (now.expires_at or live().now()) if now.state in GONE else None
 
     def boot_phase() -> str | None:

@@ -28,6 +28,19 @@ _CHILD_S = 5.0  # a command that ignores SIGTERM is killed after this long
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last: the terminal was closed, or ssh has ended
 
 
+EXEC_CODES = (
+    ("CMD's own", "CMD ended by itself; 127 when the shell found no such program"),
+    ("128 + N", "CMD was ended by signal N"),
+    ("130", "Ctrl-C, SIGTERM or SIGHUP ended the tunnel; CMD got SIGTERM, and SIGKILL 5 s later"),
+    ("8", "the window closed or the machine was reclaimed; CMD is ended in the same way"),
+    (
+        "1, 2, 5, 6, 8",
+        "the tunnel never opened, or no connection can work any more (5: a permission); CMD was not begun, or is ended",
+    ),
+)
+"""What a tunnel with `exec` ends with."""
+
+
 @dataclass(frozen=True)
 class Command:
     """What the operator asked for. `options.port` is `--port`; `exec` is one shell line (`--exec`)."""

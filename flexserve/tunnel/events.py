@@ -1,4 +1,4 @@
-"""What a tunnel tells while it runs: one event, one JSON line."""
+"""What a tunnel tells while it runs: one event, one JSON line. `KINDS` is the table that the docs are made from."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from verdict.errors import FlexserveError, Gone, Reclaimed
+
 
 @dataclass(frozen=True)
 class Event:
-    """`kind`: listening, waiting, opened, resumed, closed, reset, failed, expired, stopped. `fields`: JSON values."""
+    """`kind`: one of `KINDS`. `fields`: JSON values."""
 
     kind: str
     fields: Mapping[str, object] = field(default_factory=dict)
@@ -18,6 +20,48 @@ class Event:
     def as_dict(self) -> dict[str, object]:
         """The JSON line's object."""
         return {"event": self.kind, "at": self.at.isoformat(timespec="milliseconds"), **self.fields}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an event says, the fields that it always has, those that it has where they are known, and who tells it."""
+
+    about: str
+    fields: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    by: str = "all"
+
+
+_COUNTED = ("bytes_up", "bytes_down", "seconds", "resumes")
+_ERROR = ("kind", "what", "why", "way_out", "exit_code")
+_BROKEN = ("code", "detail")
+
+KINDS: dict[str, Kind] = {
+    "listening": Kind("a session through the relay was confirmed; clients may come", ("port", "base_url")),
+    "waiting": Kind("it cannot be reached yet, and is tried again", ("cause", "seconds"), ("phase",), "Compute Engine"),
+    "opened": Kind("a client came; they are numbered from 1", ("connection",), (), "Compute Engine"),
+    "resumed": Kind(
+        "a broken link is opened anew; no byte is lost (EC2: the session)",
+        ("cause",),
+        ("connection", *_BROKEN),
+        "Compute Engine, EC2",
+    ),
+    "closed": Kind("a connection ended as it should", ("connection", *_COUNTED), (), "Compute Engine"),
+    "reset": Kind("a connection was reset, and why", ("connection", "cause", "why"), (*_COUNTED, *_BROKEN), "Compute Engine, EC2"),
+    "stopped": Kind("the tunnel has ended; sums", ("connections", "bytes_up", "bytes_down"), ("resets",)),
+    "expired": Kind("the window closed: the last line", _ERROR),
+    "reclaimed": Kind("the cloud took the machine back: the last line", _ERROR),
+    "failed": Kind("any other error, also before anything was dialled: the last line", _ERROR),
+}
+ENDS = ("expired", "reclaimed", "failed")
+"""How it can end that is no stop and no command's end. On the command line this is the last line, once, after `stopped`."""
+
+
+def end_of(error: FlexserveError) -> Event:
+    """The event of an error that ends a tunnel, or that let none begin."""
+    kind = "reclaimed" if isinstance(error, Reclaimed) else "expired" if isinstance(error, Gone) else "failed"
+    said = {"kind": error.kind, "what": error.what, "why": error.why, "way_out": error.way_out}
+    return Event(kind, {**said, "exit_code": int(error.exit_code)})
 
 
 OnEvent = Callable[[Event], None]

@@ -7,7 +7,7 @@ import json as encoder
 from typing import TextIO
 
 from flexserve.output import columns
-from flexserve.tunnel.events import Event
+from flexserve.tunnel.events import ENDS, Event
 
 _CLEAR = "\r\x1b[K"
 
@@ -22,8 +22,10 @@ class Reporter:
         self.live_wanted = not json and progress.isatty()
 
     def event(self, event: Event) -> None:
-        """Tell one event; flushed, since scripts wait for it."""
+        """Tell one event; flushed, since scripts wait for it. How the tunnel ended is left to the error that follows."""
         self.clear()
+        if event.kind in ENDS:
+            return
         if self._json:
             _write(self._results, encoder.dumps(event.as_dict()) + "\n")
             return

@@ -129,7 +129,7 @@ def test_after_the_window_it_is_expired_and_down_is_clean(here):
     status = here.run("status", code=8)[0]
     assert status["state"] == "expired" and status["seconds_left"] == 0
     assert here.run("smoke", code=8)[0]["error"]["kind"] == "gone"
-    assert here.run("tunnel", "--port", "0", code=8)[0]["error"]["kind"] == "gone"
+    assert here.run("tunnel", "--port", "0", code=8)[0]["event"] == "expired"
     assert here.run("down", "--yes", code=0)[0]["left_behind"] == []
     assert bills(here) == []
 

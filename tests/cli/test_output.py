@@ -231,4 +231,11 @@ def test_another_encoding_of_the_terminal_changes_no_script_and_no_document(proj
 def test_an_error_of_a_command_that_prints_lines_is_a_line(project, flexserve, monkeypatch):
     monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///nonexistent")
     code, out, _ = flexserve("tunnel", "-s", "no-such", "--json")
-    assert code == 2 and out.count("\n") == 1 and json.loads(out)["error"]["exit_code"] == 2
+    assert code == 2 and out.count("\n") == 1 and json.loads(out)["event"] == "failed" and json.loads(out)["exit_code"] == 2
+
+
+@pytest.mark.parametrize("theirs", [["--on-stdin"], ["--exec", "true"], ["--exec=true"]])
+def test_where_stdout_is_somebody_elses_the_tunnels_error_is_on_stderr(project, flexserve, monkeypatch, theirs):
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///nonexistent")
+    code, out, err = flexserve("tunnel", "-s", "no-such", "--json", *theirs)
+    assert (code, out) == (2, "") and json.loads(err)["event"] == "failed"

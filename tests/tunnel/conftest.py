@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from flexserve.tunnel.events import Event
+from flexserve.tunnel.events import KINDS, Event
 from flexserve.tunnel.limits import Limits
 from flexserve.tunnel.options import Options
 from infra.access import Iap
@@ -56,6 +56,23 @@ class World:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Event]]:
+    """Every event of the test; each is one that the table knows, with the fields that the table says."""
+    told: list[Event] = []
+    make = Event.__init__
+
+    def noted(self: Event, *args, **more) -> None:
+        make(self, *args, **more)
+        told.append(self)
+
+    monkeypatch.setattr(Event, "__init__", noted)
+    yield told
+    for event in told:
+        kind, fields = KINDS[event.kind], set(event.fields)
+        assert set(kind.fields) <= fields <= {*kind.fields, *kind.more}, event
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,12 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from flexserve.output import Output
 from flexserve.tunnel.command import Command, run
 from flexserve.tunnel.limits import Limits
 from flexserve.tunnel.options import Options
 from infra.access import Iap
-from verdict.errors import FlexserveError, Gone
+from verdict.errors import FlexserveError, Reclaimed
 
 
 def main(instance: str, *words: str) -> int:
@@ -28,7 +29,7 @@ def main(instance: str, *words: str) -> int:
             if datetime.now(UTC) < ends:
                 return None
             if over == "reclaimed":
-                raise Gone("the machine was reclaimed", why="no capacity any more", way_out="flexserve up -s tpu-v6e")
+                raise Reclaimed("the machine was reclaimed", why="no capacity any more", way_out="flexserve up -s tpu-v6e")
             return ends
 
         limits = Limits(look_s=0.1, ask_s=0.1) if "quick" in given else Limits()
@@ -37,7 +38,8 @@ def main(instance: str, *words: str) -> int:
     try:
         return run(Iap("demo-project", "us-central1-a", instance, int(given.get("remote", 8000))), command)
     except FlexserveError as error:
-        print(error, file=sys.stderr)
+        taken = command.exec or command.on_stdin
+        Output(command.json, lines=True, out=sys.stderr if taken else sys.stdout).error(error)
         return int(error.exit_code)
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import struct
@@ -22,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from flexserve.tunnel.command import amount, live_line
-from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.events import ENDS, KINDS, Event, Stats
 from flexserve.tunnel.say import Reporter
 from tests.tunnel.backend import stream
 
@@ -139,9 +140,40 @@ def test_an_expired_window_is_exit_8(started, monkeypatch) -> None:
         client.sendall(b"echo\n" + b"x" * 100)
         while client.recv(100):
             pass
-    _, err = process.communicate(timeout=LIMIT_S)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, err) == (8, b"")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["event"] for line in lines] == ["opened", "reset", "stopped", "expired"]  # how it ended: last, and once
+    assert lines[-1]["what"].startswith("expired at ")
+    assert (lines[-1]["kind"], lines[-1]["exit_code"]) == ("gone", 8)
+
+
+def test_a_reclaim_is_an_event_of_its_own(started) -> None:
+    process = started("vm", "reclaimed=1", "quick", "json")
+    out, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 8
-    assert b"expired at " in err
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["event"] for line in lines] == ["listening", "stopped", "reclaimed"]
+    assert (lines[-1]["kind"], lines[-1]["why"]) == ("reclaimed", "no capacity any more")
+
+
+def test_with_exec_events_go_to_stderr_and_the_error_too(started) -> None:
+    process = started("vm", "exec=echo theirs; exec sleep 600", "reclaimed=2", "quick", "json")
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (out, process.returncode) == (b"theirs\n", 8)
+    assert [json.loads(line)["event"] for line in err.splitlines()] == ["listening", "stopped", "reclaimed"]
+
+
+@pytest.mark.parametrize(("line", "code"), [("kill -9 $$", 137), ("no-such-program-here", 127), ("exit 0", 0)])
+def test_exec_ends_with_what_its_command_ended_with(started, line, code) -> None:
+    process = started("vm", f"exec={line}")
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == code
+
+
+def test_every_event_of_the_table_is_told_somewhere_and_no_other() -> None:
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "flexserve" / "tunnel").rglob("*.py"))
+    assert set(re.findall(r"tell\(\s*\"(\w+)\"", source)) == set(KINDS) - set(ENDS)
 
 
 def test_no_permission_is_exit_5(started) -> None:
@@ -281,7 +313,7 @@ def test_waiting_is_told_once_a_phase() -> None:
     progress = io.StringIO()
     reporter = Reporter(io.StringIO(), progress, json=False)
     for phase in ("docker", "docker", "weights"):
-        reporter.event(Event("waiting", {"cause": "not-listening", "phase": phase}))
+        reporter.event(Event("waiting", {"cause": "not-listening", "seconds": 1.0, "phase": phase}))
     assert progress.getvalue().splitlines() == [
         "waiting: not-listening, boot phase docker",
         "waiting: not-listening, boot phase weights",
@@ -303,7 +335,7 @@ def test_events_that_nobody_reads_stop_nothing(json) -> None:
     reporter = Reporter(Gone(), Gone(), json=json)
     reporter.live("line")
     for kind in ("listening", "reset", "closed"):
-        reporter.event(Event(kind, {"base_url": "u", "connection": 1, "why": "w"}))
+        reporter.event(Event(kind, dict.fromkeys(KINDS[kind].fields, "said")))
     reporter.clear()
 
 

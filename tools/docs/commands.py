@@ -7,6 +7,7 @@ from typing import Any
 
 from flexserve.cli import app
 from flexserve.help import EXAMPLES, EXITS, codes_of
+from tools.docs import tunnel
 from verdict.exit_codes import ExitCode
 
 HEAD = """# Commands
@@ -40,9 +41,10 @@ def _section(name: str, command: Any) -> str:
     table = ["| option | what it does | default |", "| --- | --- | --- |", *rows, ""] if rows else []
     codes = "; ".join(f"{int(c)} {c.meaning}" for c in codes_of(name) if c is not ExitCode.DONE)
     about = inspect.cleandoc(command.callback.__doc__ or "")
+    more = [tunnel.of_the_command()] if name == "tunnel" else []
     examples = ["```sh", *EXAMPLES[name], "```", ""]
     return "\n".join(
-        [f"## flexserve {name}", "", about, "", *table, f"Exit codes: 0 {ExitCode.DONE.meaning}; {codes}.", "", *examples]
+        [f"## flexserve {name}", "", about, "", *table, f"Exit codes: 0 {ExitCode.DONE.meaning}; {codes}.", "", *more, *examples]
     )
 
 

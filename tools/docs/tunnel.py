@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flexserve.tunnel.command import EXEC_CODES
+from flexserve.tunnel.events import KINDS
 from flexserve.tunnel.iap.codes import ENDINGS, GAVE_UP, HALF_CLOSED, NO_ACKS, PROTOCOL, PROXY, SILENT, UNKNOWN, UNTRUSTED
 from rehearsal.relay.faults import WORDS
 from verdict.exit_codes import ExitCode
@@ -28,6 +30,37 @@ def endings() -> str:
         exit_code = "-" if row is ENDINGS[0] else int(ExitCode(row.error.exit_code))
         lines.append(f"| {code} | {row.name} | {row.after.value} | {said.replace('{member}', 'MEMBER')} | {exit_code} |")
     return "\n".join(lines) + "\n"
+
+
+def of_the_command() -> str:
+    """What the page of commands says about `flexserve tunnel` beside its options: its exit codes with `--exec`, its events."""
+    lines = [
+        "With `--exec CMD`:",
+        "",
+        "| exit code | when |",
+        "| --- | --- |",
+        *(f"| {code} | {when} |" for code, when in EXEC_CODES),
+        "",
+        "With `--json` each line is an object with `event`, `at` (UTC) and the fields below, on stdout; on stderr with `--exec`",
+        "and `--on-stdin`, where stdout is CMD's, or the connection's. An error is such a line too, the last one.",
+        "",
+        "| event | says | fields | where known | told by |",
+        "| --- | --- | --- | --- | --- |",
+        *(
+            f"| `{name}` | {kind.about} | {_fields(kind.fields)} | {_fields(kind.more)} | {kind.by} |"
+            for name, kind in KINDS.items()
+        ),
+        "",
+        "Sizes are in bytes, times in seconds. `cause` is a name in [how a tunnelled connection ends](tunnel-endings.md), on EC2",
+        "`session` or `session-ended`; `code` the relay's code, 0 without one; `kind` names the error: `gone`, `reclaimed`,",
+        "`no-access`, `timed-out`, `port-in-use`, `port-forbidden`, `bad-config`, the name of the ending, or `failed`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _fields(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def relay_faults() -> str:

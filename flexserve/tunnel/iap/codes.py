@@ -136,7 +136,12 @@ class TunnelFailure(Exception):
         said = f"the relay said: {self.detail}" if self.detail else ""
         if self.ending.code and said:
             said += f" ({self.code})"
-        return self.ending.error(self.sentence(access, member), why=said, way_out=self._fill(self._way_out(access), access, member))
+        error = self.ending.error(
+            self.sentence(access, member), why=said, way_out=self._fill(self._way_out(access), access, member)
+        )
+        if type(error) is FlexserveError:
+            error.kind = self.ending.name  # `failed` would say nothing
+        return error
 
     def _way_out(self, access: Iap) -> str:
         if self.ending.code != NOT_LISTENING or access.port == SERVER_PORT:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from flexserve.tunnel import ends, listener
-from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.events import Event, Stats, end_of
 from flexserve.tunnel.iap import auth, proxy, urls
 from flexserve.tunnel.iap.codes import After, TunnelFailure
 from flexserve.tunnel.iap.connection import Connection, Ended
@@ -19,7 +19,7 @@ from flexserve.tunnel.iap.transport import Dialer
 from flexserve.tunnel.iap.trust import trust
 from flexserve.tunnel.options import Options, Tunnel
 from infra.access import Iap
-from verdict.errors import FlexserveError, Gone
+from verdict.errors import FlexserveError
 
 _RETRY_S = 1.0  # between two checks while nothing listens yet
 _SLEPT_S = 10.0  # the wall clock ran this much further than the process: the machine slept
@@ -238,7 +238,8 @@ class IapTunnel(Tunnel):
     def fail(self, error: FlexserveError) -> None:
         """End the tunnel for good."""
         if not self.over.done():
-            self._tell("expired" if isinstance(error, Gone) else "failed", what=error.what, way_out=error.way_out)
+            if self._options.on_event is not None:
+                self._options.on_event(end_of(error))
             self.over.set_result(error)
 
     async def _verdict(self, failure: TunnelFailure) -> FlexserveError:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import h11
 
 from flexserve.tunnel import ends, listener
-from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.events import Event, Stats, end_of
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.sagemaker import problems
 from flexserve.tunnel.sagemaker.assemble import CutStream, NotAStream, assemble, events
@@ -75,7 +75,8 @@ class Proxy(Tunnel):
     def end(self, gone: Gone) -> None:
         """End the tunnel for good."""
         if not self.over.done():
-            self.tell("expired", what=gone.what, way_out=gone.way_out)
+            if self._options.on_event is not None:
+                self._options.on_event(end_of(gone))
             self.over.set_result(gone)
 
     async def stop(self) -> None:

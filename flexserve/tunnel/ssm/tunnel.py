@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from flexserve.tunnel import ends, listener, peer
-from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.events import Event, Stats, end_of
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.ssm import plugin
 from infra.access import Ssm
@@ -147,5 +147,6 @@ class SsmTunnel(Tunnel):
     def end(self, gone: Gone) -> None:
         """End the tunnel for good."""
         if not self.over.done():
-            self.tell("expired", what=gone.what, way_out=gone.way_out)
+            if self._options.on_event is not None:
+                self._options.on_event(end_of(gone))
             self.over.set_result(gone)
