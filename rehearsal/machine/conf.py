@@ -27,6 +27,10 @@ MASKED = (
 )
 """Units that a machine of the rehearsal does without: quiet, quick boot."""
 
+MANUALS = tuple(f"usr/share/man/man{section}" for section in range(1, 9))
+"""The root has no manuals, and any system has their folders. Where one is missing, dpkg takes it out of the lists of all packages
+that share it, one write through to the disk each: two hundred of them, in an installation of Docker."""
+
 CLAMP = """\
 #!/bin/sh
 # Only a container that is being made has a configuration to clamp; most calls of runc are others, and need no Python.
@@ -83,7 +87,8 @@ def write(folder: Path, root: Path, authority: bytes, flavour: str = "gce") -> N
     unit("rehearsal-console.service", CONSOLE, "sysinit.target")
     put("etc/systemd/system.conf.d/rehearsal.conf", "[Manager]\nDefaultTimeoutStopSec=10s\n")
     put("etc/systemd/journald.conf.d/rehearsal.conf", "[Journal]\nSyncIntervalSec=1s\nRateLimitBurst=0\n")
-    (folder / "var/log/journal").mkdir(parents=True, exist_ok=True)
+    for path in ("var/log/journal", *MANUALS):
+        (folder / path).mkdir(parents=True, exist_ok=True)
     for name in (*MASKED, *FLAVOURS[flavour](put)):
         _link(folder / "etc/systemd/system" / name, "/dev/null")
     put("usr/local/share/ca-certificates/rehearsal.crt", authority)

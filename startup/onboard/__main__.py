@@ -26,6 +26,11 @@ def main(words: Sequence[str]) -> int:
             return boot.main(tell, script, steps, ends="done")
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
+        case ["attempt-unsynced", *rest] if rest:
+            from startup.onboard import unsynced
+
+            unsynced.begin()
+            return main(["attempt", *rest])
         case ["attempt", phase, patience, *command] if command:
             from startup.onboard.attempt import attempt
 
