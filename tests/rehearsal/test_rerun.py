@@ -38,6 +38,8 @@ def test_a_throttled_pull_ends_soon_and_up_goes_on_when_it_is_over(root: Path) -
         (machine,) = before.values()
         assert len(machine.exec(["docker", "ps", "-aq"]).stdout.split()) == 1
         assert {"docker.io", "containerd", "runc"} <= set(machine.exec(["apt-mark", "showhold"]).stdout.split())
+        journal = machine.exec(["journalctl", "--boot", "--output=cat"]).stdout
+        assert 0 < journal.index("Starting docker.service") < journal.index("target.wants/docker.socket")  # before dpkg was through
         preview = rehearsal.product.pulumi("preview", "-s", "tpu-v6e", "--expect-no-changes")
         assert preview.returncode == 0, preview.stdout[-2000:]
         assert rehearsal.step("down", "--yes").returncode == 0

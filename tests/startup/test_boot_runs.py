@@ -148,13 +148,43 @@ def test_packages_are_installed_anew_after_a_loss_of_power_and_not_otherwise(wor
     assert process.wait(120) != 0
     world.release("image")
     begun.write_text("another boot\n")
+    notes = "/var/lib/dpkg/updates"
+    world.inside("sh", "-c", f"mkdir -p {notes} && : >{notes}/0001 && echo kept >{notes}/0002")
+    world.faults(dpkg="broken")  # its scripts are empty files
     again = world.boot(PLAIN)
     assert (again.code, again.results()["packages"]) == (0, "done"), again.out
     assert len(installs()) == 2 and "--reinstall" not in installs()[0]
     assert {"--reinstall", "docker.io", "containerd", "runc"} <= set(installs()[1]) and "docker-ce" not in installs()[1]
+    assert world.inside("ls", notes).split() == ["0002"]  # an empty one keeps dpkg from doing anything
     assert not begun.exists() and len(world.calls("sync")) == 1
     third = world.boot(PLAIN)
     assert (third.code, third.results()["packages"], len(installs()), len(world.calls("sync"))) == (0, "skipped", 2, 1)
+
+
+def test_daemons_start_as_soon_as_dpkg_has_unpacked_them(world: World) -> None:
+    """dpkg's own status lines, of a first installation and of one that replaces it; a daemon that does not start ends nothing."""
+    script = world.folder / "script"
+    script.write_bytes(render(PLAIN).script)
+    world.command("groupadd", (world.folder / "bin" / "systemctl").read_text())
+    world.faults(systemctl="fails")
+    lines = """
+processing: install: docker.io
+status: runc:amd64 1.1.5: half-installed
+status: containerd 1.6.20: half-installed
+status: containerd: unpacked
+status: containerd-extra: unpacked
+status: docker.io: half-installed
+status: docker.io:amd64: unpacked
+status: docker.io:amd64: half-configured
+status: docker.io:amd64: installed
+"""
+    (world.folder / "lines").write_text(lines)
+    early = f"PATH={world.folder}/bin:$PATH SYSTEMD_OFFLINE=1 bash {script} early <{world.folder}/lines && echo read to the end"
+    assert world.inside("bash", "-c", early).split("\n")[-2] == "read to the end"
+    started = [row["argv"][1:] for row in world.calls("systemctl")]
+    assert started == [["start", "--no-block", "containerd"], ["start", "--no-block", "docker"]]
+    assert [row["argv"][1:] for row in world.calls("groupadd")] == [["--system", "--force", "docker"]]
+    assert "SYSTEMD_OFFLINE" not in (world.folder / "calls.raw").read_text()  # a start that systemctl takes for one in a chroot is none
 
 
 def test_another_attempt_of_a_failed_boot_runs_on_the_live_machine(world: World) -> None:

@@ -117,7 +117,7 @@ readonly STEPS=(
   keep=1800:install
 )
 
-readonly LIB=/run/flexserve/lib/96dbefcc59cd # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/316ca3df8b13 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -167,6 +167,11 @@ def main(words: Sequence[str]) -> int:
             return boot.main(tell, script, steps, ends="done")
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
+        case ["attempt-unsynced", *rest] if rest:
+            from startup.onboard import unsynced
+
+            unsynced.begin()
+            return main(["attempt", *rest])
         case ["attempt", phase, patience, *command] if command:
             from startup.onboard.attempt import attempt
 

@@ -21,16 +21,43 @@ docker_packages() {
     sed -n 's/^installed //p' || true
 }
 
-# One go of the installation. It starts with what a go that was cut off has left. `--reinstall`: what is there may be broken.
-# dpkg does not wait for the disk; the boot does, once, at its end. systemd is not told of each package: the phase `docker`
-# starts the daemon. pigz unpacks image layers about twice as quickly as dockerd itself (it is used when it is there).
+# One go of the installation. It starts with what a go that was cut off has left. `--reinstall`: what is there may be broken,
+# dpkg's own notes too: one that is empty keeps dpkg from doing anything, and scripts that are empty end with an error.
+# Nothing waits for the disk here (`attempt-unsynced`); the boot does, once, at its end. systemd is not told of each package:
+# `start_early` starts the daemons. pigz unpacks image layers about twice as quickly as dockerd itself (it is used when it is there).
 install_docker() {
-  local names=(docker.io pigz)
-  dpkg --configure -a
+  local names=(docker.io pigz) early
+  if [ "${1:-}" = --reinstall ]; then
+    find /var/lib/dpkg/updates -type f -empty -delete || true
+    mapfile -t -O "${#names[@]}" names < <(docker_packages)
+    dpkg --configure -a || true
+  else
+    dpkg --configure -a
+  fi
   apt-get -q "${APT[@]}" update
-  if [ "${1:-}" = --reinstall ]; then mapfile -t -O "${#names[@]}" names < <(docker_packages); fi
   mkdir -p "$DEBS/partial"
-  SYSTEMD_OFFLINE=1 apt-get -q -y "${APT[@]}" install --no-install-recommends "$@" "${names[@]}"
+  printf -v early 'bash %q early' "$0"
+  SYSTEMD_OFFLINE=1 apt-get -q -y "${APT[@]}" -o Dpkg::Options::="--status-logger=$early" install --no-install-recommends \
+    "$@" "${names[@]}"
+}
+
+# dpkg's status lines on standard input: a daemon starts when its files are there, while dpkg still sets the packages up.
+# Until the last line is read, whatever became of the daemon: dpkg would end with its reader. The phase `docker` tries again.
+start_early() {
+  unset SYSTEMD_OFFLINE
+  rm -f /var/lib/man-db/auto-update || true # no index of all manuals for the few that come with Docker
+  local line unit
+  while IFS= read -r line; do
+    case "$line" in
+      "status: containerd: unpacked" | "status: containerd:"*": unpacked") unit=containerd ;;
+      "status: docker.io: unpacked" | "status: docker.io:"*": unpacked")
+        groupadd --system --force docker || true # the socket's; the package adds it only while it is set up
+        unit=docker
+        ;;
+      *) continue ;;
+    esac
+    systemctl start --no-block "$unit" || true
+  done
 }
 
 # install Docker, hold its packages, turn automatic upgrades off
@@ -47,7 +74,7 @@ phase_packages() {
   if [ -e "$STATE/installing" ] || ! command -v dockerd >/dev/null; then
     if lost_power; then again=(--reinstall --allow-change-held-packages); fi
     cp /proc/sys/kernel/random/boot_id "$STATE/installing" # an installation that was cut off is done again
-  onboard attempt packages 60 bash "$0" install "${again[@]}"
+  onboard attempt-unsynced packages 60 bash "$0" install "${again[@]}"
     systemctl start --no-block docker || true # the phase `docker` waits for it, and tries again
     rm -rf "$DEBS"
   fi
@@ -190,7 +217,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/b7b0b44fa9d3 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/11bccfae2521 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -240,6 +267,11 @@ def main(words: Sequence[str]) -> int:
             return boot.main(tell, script, steps, ends="done")
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
+        case ["attempt-unsynced", *rest] if rest:
+            from startup.onboard import unsynced
+
+            unsynced.begin()
+            return main(["attempt", *rest])
         case ["attempt", phase, patience, *command] if command:
             from startup.onboard.attempt import attempt
 
@@ -2378,6 +2410,51 @@ def _read(place: Any) -> dict[str, Any]:
         return {}
     return value if isinstance(value, dict) else {}
 FLEXSERVE_FILE
+  put startup/onboard/unsynced.py <<'FLEXSERVE_FILE'
+"""A process, and all that it starts, that no longer waits for the disk: the calls for it succeed and do nothing.
+
+For an installation: dpkg writes its records through hundreds of times, and each time the file system writes all that was unpacked
+before. Who uses it waits for the disk once, when all is done, and trusts nothing of it until then. On another kernel or processor
+nothing changes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+
+# Processor: its number for the kernel's filters, and the numbers of fsync, fdatasync, sync_file_range.
+CALLS = {"x86_64": (0xC000003E, (74, 75, 277)), "aarch64": (0xC00000B7, (82, 83, 84))}
+LOAD, SAME, RETURN = 0x20, 0x15, 0x06  # of the filter's language: load a word, jump if equal, end
+NUMBER_AT, PROCESSOR_AT = 0, 4  # in what the filter is shown of a call
+ALLOWED, DONE = 0x7FFF0000, 0x00050000  # the call is made; or it is not, and ends with error 0
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+
+
+def program(processor: int, calls: tuple[int, ...]) -> bytes:
+    """The filter: eight bytes an instruction. Jumps count from the instruction after them."""
+    last = len(calls)
+    lines = [(LOAD, 0, 0, PROCESSOR_AT), (SAME, 0, last + 1, processor), (LOAD, 0, 0, NUMBER_AT)]
+    lines += [(SAME, last - at, 0, number) for at, number in enumerate(calls)]
+    lines += [(RETURN, 0, 0, ALLOWED), (RETURN, 0, 0, DONE)]
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def begin() -> bool:
+    """From now on, for this process and those it starts, for ever. False where the kernel does not do it."""
+    known = CALLS.get(os.uname().machine)
+    if known is None or sys.maxsize < 2**32:
+        return False
+    try:
+        import ctypes
+    except ImportError:  # a smaller Python
+        return False
+    code = ctypes.create_string_buffer(program(*known))
+    whole = ctypes.create_string_buffer(struct.pack("@HP", len(code.raw) // 8, ctypes.addressof(code)))
+    prctl = ctypes.CDLL(None).prctl
+    return bool(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.c_void_p(ctypes.addressof(whole)), 0, 0) == 0)
+FLEXSERVE_FILE
 }
 
 boot() {
@@ -2414,6 +2491,7 @@ phase() {
 case "${1:-boot}" in
   boot) boot ;;
   install) install_docker "${@:2}" ;;
+  early) start_early ;;
   phase) phase "$2" ;;
   *) echo "usage: $0 [boot | phase NAME]" >&2 && exit 2 ;;
 esac

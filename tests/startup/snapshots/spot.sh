@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/d88051298159 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/bceb87c132e5 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -194,6 +194,11 @@ def main(words: Sequence[str]) -> int:
             return boot.main(tell, script, steps, ends="done")
         case ["fail", cause]:
             raise causes.Failed(causes.say(cause))
+        case ["attempt-unsynced", *rest] if rest:
+            from startup.onboard import unsynced
+
+            unsynced.begin()
+            return main(["attempt", *rest])
         case ["attempt", phase, patience, *command] if command:
             from startup.onboard.attempt import attempt
 
