@@ -184,7 +184,7 @@ status: docker.io:amd64: installed
     started = [row["argv"][1:] for row in world.calls("systemctl")]
     assert started == [["start", "--no-block", "containerd"], ["start", "--no-block", "docker"]]
     assert [row["argv"][1:] for row in world.calls("groupadd")] == [["--system", "--force", "docker"]]
-    assert "SYSTEMD_OFFLINE" not in (world.folder / "calls.raw").read_text()  # a start that systemctl takes for one in a chroot is none
+    assert "SYSTEMD_OFFLINE" not in (world.folder / "calls.raw").read_text()  # else systemctl starts nothing
 
 
 def test_another_attempt_of_a_failed_boot_runs_on_the_live_machine(world: World) -> None:

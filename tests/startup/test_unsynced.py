@@ -16,8 +16,8 @@ OTHER = 0x40000003  # another processor's number: the same calls have other numb
 
 def verdict(code: bytes, processor: int, number: int) -> int:
     """Run the filter on one call."""
-    lines = list(struct.iter_unpack("=HBBI", code))
-    at, value = 0, 0
+    lines: list[tuple[int, int, int, int]] = list(struct.iter_unpack("=HBBI", code))
+    at = value = 0
     while True:
         kind, same, other, operand = lines[at]
         at += 1
