@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/bceb87c132e5 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/337fa580ddba # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -3372,6 +3372,12 @@ class Gone(FlexserveError):
 
     exit_code = ExitCode.GONE
     kind = "gone"
+
+
+class Reclaimed(Gone):
+    """The cloud took the machine back before its window closed."""
+
+    kind = "reclaimed"
 
 
 class CannotTell(FlexserveError):
