@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TextIO
 
 from verdict.errors import FlexserveError
@@ -15,15 +14,13 @@ from verdict.errors import FlexserveError
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
-@dataclass
 class Output:
     """What a command prints through. `as_json`: stdout gets one document and no text; with `lines` one event a line."""
 
-    as_json: bool = False
-    lines: bool = False
-    out: TextIO = field(default_factory=lambda: sys.stdout)
-    err: TextIO = field(default_factory=lambda: sys.stderr)
-    _line_open: bool = False
+    def __init__(self, as_json: bool = False, lines: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self.as_json, self.lines = as_json, lines
+        self.out, self.err = out or sys.stdout, err or sys.stderr
+        self._line_open = False
 
     def result(self, document: Mapping[str, object], text: str) -> None:
         """The command's result: the document for programs, the text for people."""

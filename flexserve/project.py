@@ -7,32 +7,31 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from infra.halfread import half_written, settled
 from verdict.errors import BadConfig, FlexserveError, NoAccess
 from verdict.places import below_home
 
+if TYPE_CHECKING:
+    import subprocess
+
 _NAME = re.compile(r"^name:\s*['\"]?flexserve['\"]?\s*(#.*)?$", re.MULTILINE)
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
-_NO_STACK = re.compile(r"no stack named")
-_NO_LOGIN = re.compile(r"PULUMI_ACCESS_TOKEN must be set|log ?in|no credentials", re.IGNORECASE)
-_PASSPHRASE = re.compile(r"passphrase must be set|incorrect passphrase", re.IGNORECASE)
+_NO_STACK = "no stack named"
+_NO_LOGIN = r"(?i)PULUMI_ACCESS_TOKEN must be set|log ?in|no credentials"
+_PASSPHRASE = r"(?i)passphrase must be set|incorrect passphrase"
 STASH = "pulumi:index:Stash"
 
 
-@dataclass(frozen=True)
 class Project:
     """A checkout (or a rehearsal's private copy of one)."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root = root
 
     @property
     def stacks(self) -> list[str]:
@@ -64,6 +63,10 @@ class Project:
         return kept
 
     def _read(self, stack: str, *command: str) -> dict[str, object] | None:
+        import subprocess
+
+        from infra.halfread import half_written, settled
+
         argv = [pulumi(), "stack", *command, "--stack", stack, "--non-interactive"]
 
         def ask() -> subprocess.CompletedProcess[str]:
@@ -74,17 +77,19 @@ class Project:
             value = json.loads(done.stdout or "{}")
             return value if isinstance(value, dict) else {}
         text = done.stderr.strip()
-        if _NO_STACK.search(text):
+        if _NO_STACK in text:
             return None
         raise read_error(text)
 
 
 def read_error(text: str) -> FlexserveError:
     """What Pulumi's refusal to read its state means."""
+    from infra.halfread import half_written
+
     why = text.splitlines()[-1] if text else "it printed nothing"
-    if _PASSPHRASE.search(text):
+    if re.search(_PASSPHRASE, text):
         return NoAccess("Pulumi's state needs its passphrase", why=why, way_out=PASSPHRASE_RULE)
-    if _NO_LOGIN.search(text):
+    if re.search(_NO_LOGIN, text):
         return NoAccess("Pulumi is not logged in to a backend", why=why, way_out=BACKEND_RULE)
     way_out = "run the same with pulumi stack -s STACK"
     if half_written(text):  # for longer than a write takes: a full disk, a power cut
@@ -118,6 +123,8 @@ def find(start: Path | None = None) -> Project:
 
 def pulumi() -> str:
     """The pulumi binary on PATH. Raises `FlexserveError` with the way out."""
+    import shutil
+
     found = shutil.which("pulumi", path=environment()["PATH"])
     if found is None:
         raise FlexserveError("pulumi is not on PATH", way_out="run `make setup`, or install it from pulumi.com/docs/install")
@@ -157,6 +164,8 @@ def _homes() -> list[Path]:
     """Where the engine may keep its login: it takes the home of the account, whatever $HOME says, unless PULUMI_HOME is set."""
     if named := os.environ.get("PULUMI_HOME"):
         return [Path(named)]
+    import pwd
+
     own = below_home(os.environ, ".pulumi")
     try:
         return [Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pulumi", own]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from catalog.loader import Catalog
 from infra.pricing import Cost, once
 from infra.targets.registry import TargetConfig
 
 
-@dataclass(frozen=True)
-class Building:
+class Building(Struct, frozen=True):
     """The builder and its price an hour, as it is asked for; `usual` is the same at the usual price, above which spot never is."""
 
     machine_type: str

@@ -96,28 +96,52 @@ def from_stack_text(stack: str, text: str, sets: Sequence[str] = ()) -> Deployme
     """Read a stack file's text; `sets` are `KEY=VALUE` with dotted keys of the stack file, as on the command line."""
     from infra import stackfile
 
-    values = _ours(stackfile.config_of(stack, text))
+    return _from_config(stack, stackfile.config_of(stack, text), sets)
+
+
+def from_stack_file(root: Path, stack: str, sets: Sequence[str] = ()) -> Deployment:
+    """Read `stacks/Pulumi.STACK.yaml` below the project's root, and what `Pulumi.yaml` says for all stacks.
+
+    Raises `BadConfig` for a stack that is not there.
+    """
+    from infra import keptfile, projectfile, stackfile
+
+    path = known(root, stack)
+    config = stackfile.config_in(stack, keptfile.parsed(path.name, _text(path, f"stacks/{path.name}"), f"stacks/{path.name}"))
+    project = _text(root / projectfile.FILE, projectfile.FILE) if (root / projectfile.FILE).is_file() else ""
+    if not projectfile.says_nothing(project):
+        config = projectfile.applied(config, keptfile.parsed(projectfile.FILE, project, projectfile.FILE))
+    return _from_config(stack, config, sets)
+
+
+def known(root: Path, stack: str) -> Path:
+    """The stack's file. Raises `BadConfig` with the nearest name for a stack that is not there."""
+    path = root / "stacks" / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        names = sorted(p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in path.parent.glob("Pulumi.*.yaml"))
+        raise BadConfig(
+            f"no stack {stack!r}",
+            why=f"there is no stacks/{path.name}",
+            way_out=nearest(stack, names, f"write {path.name} into stacks/; docs/operator/start.md says what it holds"),
+        )
+    return path
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{what} cannot be read", why=str(error)) from error
+
+
+def _from_config(stack: str, config: Mapping[str, Any], sets: Sequence[str]) -> Deployment:
+    from infra import stackfile
+
+    values = _ours(config)
     for item in sets:
         what = f"--set {item.partition('=')[0]}: the value"
         _set(values, item, partial(stackfile.parse, what=what, way_out=EXAMPLE))
     return from_values(stack, values)
-
-
-def from_stack_file(root: Path, stack: str, sets: Sequence[str] = ()) -> Deployment:
-    """Read `stacks/Pulumi.STACK.yaml` below the project's root. Raises `BadConfig` for a stack that is not there."""
-    path = root / "stacks" / f"Pulumi.{stack}.yaml"
-    if not path.is_file():
-        known = sorted(p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in path.parent.glob("Pulumi.*.yaml"))
-        raise BadConfig(
-            f"no stack {stack!r}",
-            why=f"there is no stacks/{path.name}",
-            way_out=nearest(stack, known, f"write {path.name} into stacks/; docs/operator/start.md says what it holds"),
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(f"stacks/{path.name} cannot be read", why=str(error)) from error
-    return from_stack_text(stack, text, sets)
 
 
 def from_pulumi(stack: str, config: Mapping[str, str]) -> Deployment:

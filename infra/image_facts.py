@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 CARDS = ("TORCH_CUDA_ARCH_LIST", "VLLM_CUDA_ARCH_LIST", "flexserve.cuda-arch-list")
 """Variables and labels that hold the list: the first is what torch's and vLLM's builds read; the last is ours."""
 _CARD = re.compile(r"\d+\.\d+[a-z]?")
 
 
-@dataclass(frozen=True)
-class ImageFacts:
+class ImageFacts(Struct, frozen=True):
     """`processors`: of the image, or all that an index of several has. `cards`: CUDA capabilities; empty where it does not say."""
 
     digest: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from infra.kept import Choice
 from infra.targets import registry
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from infra.deployment import Deployment
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """One place, as the stack file spells it. `way`: how the machine is asked for there, in the catalog's words.
 
     `quota`: places of the same one count against the same quota. Dollars are those of the parts whose price is known.

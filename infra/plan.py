@@ -14,7 +14,7 @@ from infra.deployment import Deployment
 from infra.fit import KvFit, kv_fit
 from infra.image_facts import ImageFacts
 from infra.pricing import Cost, cost
-from infra.rules.every import RULES
+from infra.rules.every import all_rules, rules
 from infra.rules.rule import Situation, apply
 from infra.settings import Serving
 from infra.shape import fields
@@ -117,7 +117,7 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
     accelerator = catalog.accelerators.get(machine.accelerator) if machine else None
     image = catalog.image(common.image.repository, common.image.tag) if common.image else None
     situation = Situation(deployment, catalog, machine, accelerator, catalog.models.get(common.model.name), image, read)
-    allowed = apply(RULES, situation, (*common.allow, *allow))
+    allowed = apply(rules([target.kind]), situation, (*common.allow, *allow), all_rules)
     model = situation.model
     assert machine is not None and accelerator is not None and model is not None  # the final rules saw to it
     check_extra_args(common.serving.extra_args)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated, Literal
 
@@ -21,6 +20,8 @@ def _revision(text: str) -> str:
 
 
 def _range(text: str) -> str:
+    import ipaddress
+
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:

@@ -1,72 +1,57 @@
-"""A stack file's text -> what stands below `config:`, read as Pulumi reads it. Pure.
-
-Pulumi reads the file with Go's YAML, this does with Python's. What they read differently is refused or read as Go does: otherwise
-the plan that the operator agrees to would be another than the one that is made.
-"""
+"""What a stack file and `--set` say, read as Pulumi reads it. Pure."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
-
-import yaml
 
 from verdict.errors import BadConfig
 
 NAMESPACE = "flexserve"
-MOST_VALUES = 10_000
-DEEPEST = 30
-_TIME = re.compile(r"[-+]?\d[\d_]*(:\d+)+(\.\d*)?")  # base 60 in YAML 1.1, text in Go
-
-
-class Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice, and reads `4:00:00` as text."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As ever; raises for a key that stands twice (merged keys may be overridden)."""
-        seen = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands twice", key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-    def number(self, node: yaml.ScalarNode) -> Any:
-        """An int or float, except for base 60."""
-        if _TIME.fullmatch(str(node.value)):
-            return str(node.value)
-        if node.tag.endswith(":int"):
-            return self.construct_yaml_int(node)
-        return self.construct_yaml_float(node)
-
-
-Loader.add_constructor("tag:yaml.org,2002:int", Loader.number)
-Loader.add_constructor("tag:yaml.org,2002:float", Loader.number)
+_WORD = re.compile(r"[A-Za-z](?:[\w@:/.+-]*[\w])?", re.ASCII)
+_NUMBER = re.compile(r"[1-9]\d{0,14}", re.ASCII)
+_NO_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
+_NOT_PLAIN: Any = object()
 
 
 def parse(text: str, what: str, way_out: str = "") -> Any:
     """One YAML document. Raises `BadConfig` that says where, never what stands there: it may be a secret's value."""
-    try:
-        value = yaml.load(text, Loader)  # a safe loader
-        _bounded(value, what)
+    value = plain(text)
+    if value is not _NOT_PLAIN:
         return value
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        at = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise BadConfig(f"{what} is not YAML", why=f"{error.problem or error.context}{at}", way_out=way_out) from error
-    except yaml.YAMLError as error:
-        raise BadConfig(f"{what} is not YAML", why=str(error).splitlines()[0], way_out=way_out) from error
-    except RecursionError:
-        raise BadConfig(f"{what} nests too deep", way_out=way_out) from None
-    except ValueError as error:  # a date or a number that there is not
-        raise BadConfig(f"{what} is not YAML", why=str(error).partition(";")[0], way_out=way_out) from error
+    from infra import goyaml
+
+    return goyaml.parse(text, what, way_out)
+
+
+def plain(text: str) -> Any:
+    """The value of a word, a whole number or a list of quoted words, as most `--set`s are: the YAML reader is a third of a plan.
+
+    `_NOT_PLAIN` for everything else. The tests hold it against the reader.
+    """
+    if _WORD.fullmatch(text):
+        return _NOT_PLAIN if text.lower() in _NO_TEXT else text
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    if text.startswith("[") and text.isascii() and text.isprintable() and "\\" not in text:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return _NOT_PLAIN
+        return value if all(isinstance(item, str) for item in value) else _NOT_PLAIN
+    return _NOT_PLAIN
 
 
 def config_of(stack: str, text: str) -> dict[str, Any]:
+    """As `config_in`, from the file's text."""
+    return config_in(stack, parse(text, f"stacks/Pulumi.{stack}.yaml"))
+
+
+def config_in(stack: str, document: Any) -> dict[str, Any]:
     """What stands below `config:`; a key without a namespace is the project's own, as Pulumi has it. Raises `BadConfig`."""
     what = f"stacks/Pulumi.{stack}.yaml"
-    document = parse(text, what) or {}
+    document = document or {}
     config = (document.get("config") or {}) if isinstance(document, dict) else None
     if not isinstance(config, dict) or not all(isinstance(key, str) for key in config):
         raise BadConfig(f"{what} is not a stack file", way_out="write flexserve:KEY: VALUE below config:")
@@ -77,18 +62,3 @@ def config_of(stack: str, text: str) -> dict[str, Any]:
             raise BadConfig(f"{what}: {name} stands twice, with and without {NAMESPACE}:", way_out="leave out one of them")
         full[name] = value
     return full
-
-
-def _bounded(value: Any, what: str) -> None:
-    """An alias within itself has no end, and aliases of aliases have very many values: neither is a stack file."""
-    left, level = [value], 0
-    count = 0
-    while left:
-        count, level = count + len(left), level + 1
-        if count > MOST_VALUES or level > DEEPEST:
-            raise BadConfig(f"{what} nests too deep or holds too much", way_out="write the values out, without aliases")
-        left = [inner for outer in left for inner in _inside(outer)]
-
-
-def _inside(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []

@@ -6,7 +6,6 @@ Each error says what happened, why, and the way out; the command line prints it 
 from __future__ import annotations
 
 from verdict.exit_codes import ExitCode
-from verdict.secrets import hidden
 
 
 class FlexserveError(Exception):
@@ -22,6 +21,8 @@ class FlexserveError(Exception):
     """Where asking again may help at once: `place` (any other one), `quota` (one that counts against another quota); else empty."""
 
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
+        from verdict.secrets import hidden  # most commands end without an error
+
         self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
         super().__init__(self.what)
         if exit_code is not None:

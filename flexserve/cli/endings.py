@@ -11,7 +11,6 @@ from flexserve.cli.streams import nowhere
 from flexserve.output import Output
 from verdict.errors import FlexserveError
 from verdict.exit_codes import ExitCode
-from verdict.secrets import hidden
 
 
 def output_of(words: Sequence[str]) -> Output:
@@ -38,6 +37,8 @@ def failed(error: FlexserveError, output: Output, debug: bool) -> int:
     """Print the error, with `debug` after its traceback; its exit code."""
     if debug:
         import traceback
+
+        from verdict.secrets import hidden
 
         print(hidden(traceback.format_exc()), file=sys.stderr)
     output.error(error)

@@ -71,14 +71,19 @@ class Rule(Struct, frozen=True):
     final: bool = False
 
 
-def apply(rules: Iterable[Rule], situation: Situation, allow: Iterable[str]) -> tuple[str, ...]:
+def apply(
+    rules: Iterable[Rule], situation: Situation, allow: Iterable[str], every: Callable[[], Iterable[Rule]] = tuple
+) -> tuple[str, ...]:
     """Raise `Refused` for the first broken rule that is not allowed; the ids of those that were broken and allowed.
 
-    Raises `BadConfig` for an allowed rule that there is not: the word that was given would hold for nothing.
+    Raises `BadConfig` for an allowed rule that there is not, also among `every` one (another target's may be allowed here as well):
+    the word that was given would hold for nothing.
     """
     allowed, rules = frozenset(allow), tuple(rules)
-    known = [rule.id for rule in rules]
-    for name in sorted(allowed.difference(known)):
+    known = {rule.id for rule in rules}
+    if not allowed <= known:
+        known |= {rule.id for rule in every()}
+    for name in sorted(allowed - known):
         raise BadConfig(f"no rule {name!r} to allow", way_out=nearest(name, known))
     passed = []
     for rule in rules:

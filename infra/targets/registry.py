@@ -120,13 +120,12 @@ def module(kind: str, file: str) -> ModuleType:
     return importlib.import_module(f"infra.targets.{kind}.{file}")
 
 
-def rules() -> tuple[Rule, ...]:
-    """The rules that targets add: `RULES` of a target's `rules`, where it has one. Each holds for its own kind only."""
-    found: list[Rule] = []
-    for kind in kinds():
-        if importlib.util.find_spec(f"infra.targets.{kind}.rules"):
-            found += module(kind, "rules").RULES
-    return tuple(found)
+def rules(kind: str) -> tuple[Rule, ...]:
+    """The rules that a target adds: `RULES` of its `rules`, where it has one. They hold for its own kind only."""
+    found: tuple[Rule, ...] = ()
+    if importlib.util.find_spec(f"infra.targets.{kind}.rules"):
+        found = tuple(module(kind, "rules").RULES)
+    return found
 
 
 def builder(kind: str) -> ModuleType | None:

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.loader import Catalog
 from infra.plan import make_plan
-from infra.rules.every import RULES
+from infra.rules.every import all_rules
 from infra.targets.ec2_spot import rules as ec2_spot
 from infra.targets.sagemaker import rules as sagemaker
 from verdict.errors import BadConfig, Refused
@@ -66,12 +66,12 @@ def test_a_broken_rule_refuses_by_name(tpu_v6e, rule, setting, way_out):
 
 
 def test_every_rule_is_broken_by_a_case():
-    assert {rule for rule, _, _ in BROKEN} | ELSEWHERE | SAGEMAKER == {rule.id for rule in RULES}
+    assert {rule for rule, _, _ in BROKEN} | ELSEWHERE | SAGEMAKER == {rule.id for rule in all_rules()}
 
 
 @pytest.mark.parametrize(("rule", "setting", "way_out"), BROKEN)
 def test_allow_goes_past_a_rule_that_is_not_final(tpu_v6e, rule, setting, way_out):
-    final = next(r.final for r in RULES if r.id == rule)
+    final = next(r.final for r in all_rules() if r.id == rule)
     if final:
         with pytest.raises(Refused):
             make_plan(tpu_v6e(setting), Catalog.load(), [rule])

@@ -12,7 +12,7 @@ from catalog.loader import Catalog
 from infra.checker import check
 from infra.image_facts import ImageFacts, of_config
 from infra.plan import make_plan
-from infra.rules.every import RULES
+from infra.rules.every import all_rules
 from infra.targets.ec2_spot.config import Config
 from startup.turing import limits
 from tests.conftest import COMMIT
@@ -151,7 +151,7 @@ def test_a_tpu_knows_no_such_limit(tpu_v6e):
 @given(st.integers(1, 64))
 def test_the_rule_is_the_kernels_own_arithmetic(heads):
     """Refused exactly when the widest layer's block asks for more than the card has."""
-    rule = next(r for r in RULES if r.id == "group-too-large")
+    rule = next(r for r in all_rules() if r.id == "group-too-large")
     shipped = catalog_with(heads)
     model = shipped.models["google/gemma-4-E2B-it"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.rules.every import RULES
+from infra.rules.every import all_rules
 
 
 def page() -> str:
@@ -16,6 +16,6 @@ def page() -> str:
         "",
         "| rule | refuses | final |",
         "| --- | --- | --- |",
-        *(f"| `{rule.id}` | {rule.about} | {'yes' if rule.final else ''} |" for rule in RULES),
+        *(f"| `{rule.id}` | {rule.about} | {'yes' if rule.final else ''} |" for rule in all_rules()),
     ]
     return "\n".join(lines) + "\n"

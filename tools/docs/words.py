@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from infra.deployment import Common
-from infra.rules.every import RULES
+from infra.rules.every import all_rules
 from infra.targets import registry
 from rehearsal.faults import FAULTS
 from tools.docs.stack_file import leaves
@@ -18,7 +18,7 @@ def page() -> str:
         shape = registry.module(kind, "config").Config
         keys |= {name: field.description or "" for name, field in leaves("target.", shape)}
     words = {
-        "allow": {rule.id: rule.about for rule in RULES if not rule.final},
+        "allow": {rule.id: rule.about for rule in all_rules() if not rule.final},
         "fault": {fault.name: fault.about for fault in sorted(FAULTS.values(), key=lambda f: f.name)},
         "set": {f"{name}=": about.replace("`", "") for name, about in sorted(keys.items())},
     }

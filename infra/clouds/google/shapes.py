@@ -6,7 +6,6 @@ the rule about secrets has better words, and repeats nothing.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable
 
@@ -20,13 +19,11 @@ _PROJECT = rf"(?:{_DOMAIN}:)?{_PROJECT_ID}"
 _SITE = r"(?:https://[\w.-]+/compute/v1/)?"
 
 SMALLEST, LARGEST = 29, 4  # prefix lengths
-RESERVED = tuple(
-    ipaddress.IPv4Network(text)
-    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32",
-                 "199.36.153.4/30", "199.36.153.8/30")
+RESERVED = (
+    "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "199.36.153.4/30", "199.36.153.8/30",
 )  # fmt: skip
 """Ranges that no subnetwork may touch. Source: VPC documentation, subnets, prohibited IPv4 subnet ranges."""
-DOCKERS = ipaddress.IPv4Network("172.17.0.0/16")
+DOCKERS = "172.17.0.0/16"
 """The range of Docker's own bridge: a machine with an address in it does not reach its neighbours."""
 
 
@@ -85,6 +82,8 @@ def subnet_range(text: str) -> str:
     """An IPv4 range that Google gives to a subnetwork. Source: VPC documentation, valid IPv4 ranges."""
     if SECRET_VALUE.search(text):
         return text
+    import ipaddress  # most stack files leave the range as it is
+
     try:
         network = ipaddress.IPv4Network(text, strict=False)
     except ValueError:
@@ -94,6 +93,6 @@ def subnet_range(text: str) -> str:
     if str(network) != text:
         raise ValueError(f"the range is {network}: its address part must be its first address")
     for taken, why in (*((r, "Google gives it to no subnetwork") for r in RESERVED), (DOCKERS, "Docker on the machine uses it")):
-        if network.overlaps(taken):
+        if network.overlaps(ipaddress.IPv4Network(taken)):
             raise ValueError(f"the range touches {taken}: {why}; 10.9.0.0/24 is free in a network of its own")
     return text
