@@ -27,13 +27,15 @@ runs again, and one server restarts.
 A tag, branch or image family that the stack file names is resolved once, when it is first asked for; later it is the kept digest,
 commit or image, until the stack file names another one.
 
-| variable | for `pulumi` and `flexserve up` |
+| variable | what it says |
 | --- | --- |
-| `{CONSENT}=1` | you agree to give up the live machine: what the stack file says wins, and the machine is replaced if it must be |
+| `{CONSENT}=1` | for plain `pulumi` only: the live machine is given up where it must be, and what the stack file says wins |
 | `{RERUN}=1` | the boot runs again on the live machine, though nothing else changes; `flexserve up` sets it after a failed boot |
 | `{PLACE}` | the zone to ask, out of those that the stack file lists; matters only while there is no machine |
-| `{ALLOW}` | rules to go past, separated by commas |
+| `{ALLOW}` | rules to go past, separated by commas; `flexserve up --allow` goes over it |
 | `FLEXSERVE_REGISTRY_URL` | another container registry to ask for digests, e.g. a mirror |
+
+`flexserve up` does not read `{CONSENT}`: there the consent is `--replace`, and a yes to its question.
 """
 
 
