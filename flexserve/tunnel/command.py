@@ -16,6 +16,7 @@ from typing import TextIO
 from flexserve.tunnel import loops, stdio
 from flexserve.tunnel.dial import open_tunnel
 from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.leash import leashed
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.say import Reporter
 from infra.access import Access
@@ -151,20 +152,21 @@ async def _with_command(tunnel: Tunnel, line: str, stopping: asyncio.Event) -> i
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number) if own_group else child.send_signal(number)
 
-    ended = asyncio.ensure_future(child.wait())
-    stopped = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait((ended, stopped, tunnel.over), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if not ended.done():
-        send(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(asyncio.shield(ended), _CHILD_S)
-        except TimeoutError:
-            send(signal.SIGKILL)
-            await ended
-        if tunnel.over.done():
-            raise tunnel.over.result()
-        return ExitCode.INTERRUPTED
+    async with leashed(child.pid, group=own_group):
+        ended = asyncio.ensure_future(child.wait())
+        stopped = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait((ended, stopped, tunnel.over), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if not ended.done():
+            send(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(asyncio.shield(ended), _CHILD_S)
+            except TimeoutError:
+                send(signal.SIGKILL)
+                await ended
+            if tunnel.over.done():
+                raise tunnel.over.result()
+            return ExitCode.INTERRUPTED
     code = ended.result()
     return code if code >= 0 else 128 - code
 

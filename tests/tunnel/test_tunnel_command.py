@@ -131,6 +131,19 @@ def test_a_stop_ends_the_command_too(started, tmp_path) -> None:
     assert ended(int(mark.read_text()))
 
 
+def test_a_tunnel_that_is_killed_leaves_no_command_behind(started, tmp_path) -> None:
+    """SIGKILL is seen by no handler. The command and what it started are in a group of their own: all of it goes."""
+    marks = [tmp_path / name for name in ("shell", "child")]
+    process = started("vm", f"exec=echo $$ > {marks[0]}; sh -c 'echo $$ > {marks[1]}; exec sleep 600'; true")
+    for _ in range(20 * LIMIT_S):
+        if all(mark.exists() and mark.read_text().strip() for mark in marks):
+            break
+        time.sleep(0.05)
+    process.kill()
+    process.wait(LIMIT_S)
+    assert all(ended(int(mark.read_text())) for mark in marks)
+
+
 def test_an_expired_window_is_exit_8(started, monkeypatch) -> None:
     process = started("vm-cl4051up10", "expires=2", "json")
     port = json.loads(process.stdout.readline())["port"]
