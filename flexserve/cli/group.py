@@ -8,6 +8,9 @@ import click
 
 from verdict.errors import Interrupted
 
+STACK = "flexserve.stack"
+"""Under this name a context keeps the stack that was named, for messages."""
+
 
 class Group(click.Group):
     """Lists commands as they stand here; turns a Ctrl-C that no command took into our own error (click would say nothing)."""
@@ -21,4 +24,6 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            raise Interrupted("interrupted before the command was done", way_out="flexserve status -s STACK says more") from stop
+            stack = ctx.meta.get(STACK, "")
+            way_out = f"flexserve status -s {stack} says more" if stack else ""
+            raise Interrupted("interrupted before the command was done", way_out=way_out) from stop

@@ -5,13 +5,21 @@ from __future__ import annotations
 import click
 
 from flexserve.cli.completion import complete_stack, complete_words
+from flexserve.cli.group import STACK
 
 Names = tuple[str, ...]
 
 _STACK = ("--stack", "-s")
 _STACK_HELP = "The stack: stacks/Pulumi.STACK.yaml."
-stack = click.option(*_STACK, required=True, metavar="STACK", help=_STACK_HELP, shell_complete=complete_stack)
-maybe_stack = click.option(*_STACK, metavar="STACK", help=_STACK_HELP, shell_complete=complete_stack)
+
+
+def _noted(context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    context.meta[STACK] = value or ""
+    return value
+
+
+stack = click.option(*_STACK, required=True, metavar="STACK", help=_STACK_HELP, shell_complete=complete_stack, callback=_noted)
+maybe_stack = click.option(*_STACK, metavar="STACK", help=_STACK_HELP, shell_complete=complete_stack, callback=_noted)
 json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; text and progress go to stderr.")
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 sets = click.option(

@@ -141,6 +141,7 @@ def test_ctrl_c_that_no_command_took_is_130_and_a_sentence(project, flexserve, m
     monkeypatch.setattr("flexserve.commands.plan.load", press)
     code, out, err = flexserve(*words)
     assert (code, out) == (130, "") and "error: interrupted before the command was done" in err
+    assert "STACK" not in err
     code, out, _ = flexserve(*words, "--json")
     assert code == 130 and '"kind": "interrupted"' in out
 
