@@ -187,7 +187,40 @@ async def test_a_relay_that_is_not_there(world, monkeypatch) -> None:
     with pytest.raises(FlexserveError) as caught:
         async with open_tunnel(world.access(), url=f"wss://127.0.0.1:{port}/v4", options=world.options()):
             pass
-    assert "link to the relay broke" in caught.value.what
+    assert (caught.value.what, caught.value.kind) == ("the relay cannot be reached", "unreachable")
+    assert caught.value.why == f"127.0.0.1:{port}: Connection refused"
+
+
+async def test_what_cannot_be_reached_is_named_with_the_variable_that_named_it(world, monkeypatch) -> None:
+    monkeypatch.setattr("flexserve.tunnel.iap.tunnel._PASSING_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    async def told() -> FlexserveError:
+        with pytest.raises(FlexserveError) as caught:
+            async with open_tunnel(world.access(), options=replace(world.options(), url=None)):
+                pass
+        return caught.value
+
+    monkeypatch.setenv("FLEXSERVE_IAP_URL", f"wss://127.0.0.1:{port}/v4")
+    assert (await told()).why == f"127.0.0.1:{port}, from FLEXSERVE_IAP_URL: Connection refused"
+    for variable in ("ALL_PROXY", "https_proxy"):
+        monkeypatch.setenv(variable, f"http://me:secret@127.0.0.1:{port}")
+        monkeypatch.setenv("FLEXSERVE_IAP_URL", "wss://relay.test/v4")
+        error = await told()
+        assert (error.what, error.kind) == ("the HTTP proxy before the relay cannot be reached", "proxy-unreachable")
+        assert error.why == f"127.0.0.1:{port}, from {variable}: Connection refused"
+
+
+def test_only_what_the_relay_said_is_told_as_its_word(world) -> None:
+    def why(ending: codes.Ending, code: int = 0) -> str:
+        return codes.TunnelFailure(ending, "words", code).error(world.access()).why
+
+    assert why(codes.of_close(4003)) == "the relay said: words (4003)"
+    assert why(codes.of_close(1011), 1011) == "the relay said: words (1011)"
+    assert why(codes.of_status(403)) == "the relay said: words (403)"
+    ours = (codes.UNREACHABLE, codes.PROXY_UNREACHABLE, codes.PROXY, codes.UNTRUSTED, codes.PROTOCOL, codes.SILENT)
+    assert {why(ending) for ending in (*ours, codes.of_status(407))} == {"words"}
 
 
 async def test_a_relay_with_an_unknown_certificate(world) -> None:
@@ -210,6 +243,27 @@ async def test_no_token_at_all(world, monkeypatch, tmp_path) -> None:
         async with open_tunnel(world.access(), options=world.options(token=None)):
             pass
     assert "no access token" in caught.value.what
+    for word in ("application-default", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"):
+        assert word in caught.value.way_out
+
+
+async def test_an_account_that_may_not_be_impersonated_is_named(world, monkeypatch) -> None:
+    import google.auth.exceptions
+
+    class Refusing:
+        valid = False
+
+        def refresh(self, request: object) -> None:
+            raise google.auth.exceptions.RefreshError("Unable to acquire impersonated credentials")
+
+    for name in ("GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "box@acme-1.iam.gserviceaccount.com")
+    monkeypatch.setattr("flexserve.tunnel.iap.auth._credentials", Refusing)
+    with pytest.raises(NoAccess) as caught:
+        async with open_tunnel(world.access(), options=world.options(token=None)):
+            pass
+    assert "roles/iam.serviceAccountTokenCreator on box@acme-1.iam.gserviceaccount.com" in caught.value.way_out
 
 
 def test_another_access_has_no_opener_here_or_says_what_it_needs() -> None:
@@ -264,7 +318,8 @@ def test_every_cause_can_be_told(world) -> None:
 def test_proxies_are_http_only(monkeypatch) -> None:
     assert proxy.proxy_for("wss://relay.test/v4") is None
     monkeypatch.setenv("HTTPS_PROXY", "proxy.test:3128")
-    assert proxy.proxy_for("wss://relay.test/v4") == "http://proxy.test:3128"
+    found = proxy.proxy_for("wss://relay.test/v4")
+    assert (found.url, found.variable) == ("http://proxy.test:3128", "HTTPS_PROXY")
     monkeypatch.setenv("NO_PROXY", "relay.test")
     assert proxy.proxy_for("wss://relay.test/v4") is None
     monkeypatch.delenv("NO_PROXY")

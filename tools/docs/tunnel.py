@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flexserve.tunnel.command import EXEC_CODES
 from flexserve.tunnel.events import KINDS
-from flexserve.tunnel.iap.codes import ENDINGS, GAVE_UP, HALF_CLOSED, NO_ACKS, PROTOCOL, PROXY, SILENT, UNKNOWN, UNTRUSTED
+from flexserve.tunnel.iap import codes
+from flexserve.tunnel.iap.codes import ENDINGS
 from rehearsal.relay.faults import WORDS
 from verdict.exit_codes import ExitCode
 
@@ -23,7 +24,10 @@ def endings() -> str:
         "| code | name | what follows | what is said | exit |",
         "| --- | --- | --- | --- | --- |",
     ]
-    ours = (UNKNOWN, PROTOCOL, SILENT, NO_ACKS, GAVE_UP, HALF_CLOSED, PROXY, UNTRUSTED)
+    ours = (
+        *(codes.UNKNOWN, codes.PROTOCOL, codes.SILENT, codes.NO_ACKS, codes.GAVE_UP, codes.HALF_CLOSED),
+        *(codes.UNREACHABLE, codes.PROXY_UNREACHABLE, codes.PROXY, codes.UNTRUSTED),
+    )
     for row in (*ENDINGS, *ours):
         said = row.what.replace("{instance}", "INSTANCE").replace("{port}", "PORT").replace("{zone}", "ZONE")
         code = row.code or "-"

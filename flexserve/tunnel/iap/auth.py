@@ -22,7 +22,10 @@ from verdict.errors import NoAccess
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
-_LOGIN = "run: gcloud auth application-default login, or set GOOGLE_OAUTH_ACCESS_TOKEN"
+_LOGIN = (
+    "run gcloud auth application-default login; or without gcloud point GOOGLE_APPLICATION_CREDENTIALS at a credentials file, or"
+    " set GOOGLE_OAUTH_ACCESS_TOKEN. GOOGLE_IMPERSONATE_SERVICE_ACCOUNT makes the token that account's"
+)
 _GCLOUD_LIMIT_S = 60
 
 TokenSource = Callable[[bool], Awaitable[str]]
@@ -62,8 +65,23 @@ class Found:
             if fresh or not self._credentials.valid:
                 self._credentials.refresh(Request())  # type: ignore[no-untyped-call]
         except (google.auth.exceptions.GoogleAuthError, OSError, ValueError, AttributeError, TypeError) as error:  # an odd file
-            raise NoAccess("no access token for the relay", why=_short(error), way_out=_LOGIN) from error
+            raise NoAccess("no access token for the relay", why=_short(error), way_out=self._way_out()) from error
         return str(self._credentials.token)
+
+    def _way_out(self) -> str:
+        """With a login at hand it is the other account that refuses."""
+        account = impersonated()
+        if self._credentials is None or not account:
+            return _LOGIN
+        return (
+            f"grant roles/iam.serviceAccountTokenCreator on {account} to the login in use, renew that login (gcloud auth "
+            "application-default login), or unset the variable that names the account"
+        )
+
+
+def impersonated() -> str:
+    """The service account whose token is wanted; empty for the login's own."""
+    return next((os.environ[name] for name in IMPERSONATE_VARIABLES if os.environ.get(name)), "")
 
 
 def _credentials() -> Credentials:
@@ -77,10 +95,9 @@ def _credentials() -> Credentials:
         if shutil.which("gcloud") is None:
             raise
         credentials = _gcloud_credentials()
-    name = next((name for name in IMPERSONATE_VARIABLES if os.environ.get(name)), "")
-    if name:
+    if account := impersonated():
         credentials = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]
-            source_credentials=credentials, target_principal=os.environ[name], target_scopes=list(SCOPES)
+            source_credentials=credentials, target_principal=account, target_scopes=list(SCOPES)
         )
     return cast("Credentials", credentials)
 
@@ -116,9 +133,8 @@ def _ask_gcloud() -> tuple[str, Any]:
 
 def member() -> str:
     """Who the token is for, as IAM writes it, if this machine knows without asking anybody; empty if not."""
-    for name in IMPERSONATE_VARIABLES:
-        if os.environ.get(name):
-            return f"serviceAccount:{os.environ[name]}"
+    if account := impersonated():
+        return f"serviceAccount:{account}"
     if any(os.environ.get(name) for name in (*VARIABLES, FILE_VARIABLE)):
         return ""
     path = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")

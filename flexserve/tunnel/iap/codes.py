@@ -37,6 +37,7 @@ class Ending:
 
 _RESET = After.RESET
 NOT_LISTENING = 4003
+SWITCHED, PROXY_LOGIN = 101, 407
 _NOT_LISTENING = "nothing answers on port {port} of {instance}"
 _NOT_LISTENING_OUT = (
     "wait until the server has started (flexserve status), or check that it listens on all interfaces and that"
@@ -50,7 +51,7 @@ _CLOSED_OUT = (
 _ROLE = (
     "grant roles/iap.tunnelResourceAccessor on {instance} in project {project} to {member} and check the project's access levels"
 )
-_LOGIN = "run: gcloud auth application-default login (or gcloud auth login)"
+_LOGIN = "run: gcloud auth application-default login (or gcloud auth login), or check GOOGLE_APPLICATION_CREDENTIALS"
 _FIND = "flexserve status says whether the machine still exists; check project {project} and zone {zone}"
 _AGAIN = "try again; if it stays, report it with the code"
 
@@ -76,7 +77,7 @@ ENDINGS: tuple[Ending, ...] = (
     Ending(403, "forbidden", After.STOP, "{member} may not open a tunnel to {instance}", _ROLE, NoAccess),
     Ending(404, "not-found", After.STOP, "the relay knows nothing at its URL, or no instance {instance}", _FIND),
     Ending(
-        407,
+        PROXY_LOGIN,
         "proxy-login",
         After.STOP,
         "the HTTP proxy wants a login",
@@ -99,6 +100,16 @@ GAVE_UP = Ending(
 )
 HALF_CLOSED = Ending(0, "half-closed", _RESET, "the client had closed its side and no more data came", "")
 PROXY = Ending(0, "proxy", After.STOP, "the HTTP proxy did not connect to the relay", "check HTTPS_PROXY and NO_PROXY")
+PROXY_UNREACHABLE = Ending(
+    0,
+    "proxy-unreachable",
+    After.RESUME,
+    "the HTTP proxy before the relay cannot be reached",
+    "correct or unset the variable that names it (HTTPS_PROXY, ALL_PROXY), or name the relay's host in NO_PROXY",
+)
+UNREACHABLE = Ending(
+    0, "unreachable", After.RESUME, "the relay cannot be reached", "check this machine's network, its proxy and FLEXSERVE_IAP_URL"
+)
 UNTRUSTED = Ending(
     0, "untrusted", After.STOP, "the relay's certificate is not trusted", "set SSL_CERT_FILE to the CA that signed it"
 )
@@ -133,9 +144,10 @@ class TunnelFailure(Exception):
 
     def error(self, access: Iap, member: str = "") -> FlexserveError:
         """The same as the error that the command line prints."""
-        said = f"the relay said: {self.detail}" if self.detail else ""
-        if self.ending.code and said:
-            said += f" ({self.code})"
+        # Only a close code and an HTTP status are the relay's word, and 407 is the proxy's; the rest we or the system found.
+        said = self.detail
+        if said and self.code and self.code not in (SWITCHED, PROXY_LOGIN):
+            said = f"the relay said: {said} ({self.code})"
         error = self.ending.error(
             self.sentence(access, member), why=said, way_out=self._fill(self._way_out(access), access, member)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import ssl
 import time
@@ -21,6 +22,7 @@ from picows.url import WSParsedURL
 from flexserve.tunnel.iap import codes, frames, urls
 from flexserve.tunnel.iap.auth import TokenSource
 from flexserve.tunnel.iap.codes import After, TunnelFailure
+from flexserve.tunnel.iap.proxy import Proxy
 from flexserve.tunnel.iap.rooms import Rooms
 from flexserve.tunnel.iap.session import Session
 from flexserve.tunnel.limits import Limits
@@ -190,7 +192,15 @@ class Dialer:
     """Opens links of one access: the relay is resolved once, the TLS context is made once."""
 
     def __init__(
-        self, access: Iap, *, root: str, token: TokenSource, context: ssl.SSLContext, proxy: str | None, limits: Limits
+        self,
+        access: Iap,
+        *,
+        root: str,
+        token: TokenSource,
+        context: ssl.SSLContext,
+        proxy: Proxy | None,
+        limits: Limits,
+        named: str = "",
     ) -> None:
         self.access = access
         self.limits = limits
@@ -198,6 +208,8 @@ class Dialer:
         self._token = token
         self._context = context
         self._proxy = proxy
+        self._first = (codes.PROXY_UNREACHABLE, str(proxy)) if proxy else (codes.UNREACHABLE, named or root)
+        """Whom we connect to: how it is told that this fails, and its name."""
         self.rooms = Rooms()
         self._connect_url = urls.connect_url(root, access)
         self._links: set[Link] = set()
@@ -286,30 +298,38 @@ class Dialer:
                 max_frame_size=frames.MAX_MESSAGE,
                 extra_headers=headers,
                 max_redirects=0,
-                proxy=self._proxy,
+                proxy=self._proxy.url if self._proxy else None,
                 read_buffer_init_size=_READ_BUFFER,
                 socket_factory=self._connected_socket,
                 ssl_shutdown_timeout=self.limits.close_s,
             )
         except Exception as error:
             if type(error).__name__ == "ProxyError":  # python_socks is picows' own dependency
-                raise _proxy_refused(str(error)) from error
+                raise _proxy_refused(str(error), str(self._proxy)) from error
             raise
         if listener is None:
             raise TunnelFailure(codes.UNKNOWN, "the relay ended the connection during the upgrade")
         if transport.response.headers.get("Sec-WebSocket-Protocol") != urls.SUBPROTOCOL:
             link.drop()
-            raise TunnelFailure(codes.REFUSED_STATUS, "the relay does not speak the tunnel's protocol", 101)
+            raise TunnelFailure(codes.REFUSED_STATUS, "but it does not speak the tunnel's protocol", 101)
         return link
 
     async def _connected_socket(self, target: WSParsedURL) -> socket.socket:
         """A connected TCP socket to the relay or its proxy, from the addresses that worked last."""
+        ending, name = self._first
+        try:
+            return await self._connected(target)
+        except OSError as error:
+            self._addresses = []
+            raise TunnelFailure(ending, f"{name}: {_said(error)}") from error
+
+    async def _connected(self, target: WSParsedURL) -> socket.socket:
         now = time.monotonic()
         if not self._addresses or now - self._resolved_at > _RESOLVED_S:
             found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
             self._addresses = [(family, address) for family, _, _, _, address in found]
             self._resolved_at = now
-        failure: OSError = OSError("the relay's name has no address")
+        failure: OSError = OSError("the name has no address")
         for family, address in list(self._addresses):
             try:
                 connected = await _connect(family, address)
@@ -351,6 +371,15 @@ def tune(link: socket.socket) -> None:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 120_000)
 
 
+def _said(error: OSError) -> str:
+    """The system's own words: asyncio has others for a refused connection, and none for one that timed out."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_ONE_ADDRESS_S:g} s"
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
+
 def _refused(error: picows.WSError) -> TunnelFailure:
     response = getattr(error, "response", None)
     if isinstance(error, picows.WSInvalidStatusError) and response is not None:
@@ -360,10 +389,9 @@ def _refused(error: picows.WSError) -> TunnelFailure:
     return TunnelFailure(codes.PROTOCOL, str(error)[:_DETAIL])
 
 
-def _proxy_refused(said: str) -> TunnelFailure:
-    if "407" in said:
-        return TunnelFailure(codes.of_status(407), said, 407)
-    return TunnelFailure(codes.PROXY, said)
+def _proxy_refused(said: str, proxy: str) -> TunnelFailure:
+    ending = codes.of_status(407) if "407" in said else codes.PROXY
+    return TunnelFailure(ending, f"{proxy}: {said}", ending.code)
 
 
 __all__ = ["After", "Dialer", "Link", "Owner", "tune"]

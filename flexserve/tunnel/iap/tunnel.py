@@ -58,6 +58,7 @@ class IapTunnel(Tunnel):
             token=auth.source_of(options.token),
             context=trust(options.ssl),
             proxy=chosen,
+            named=urls.named(root, options.url),
             limits=options.limits,
         )
         self._server: asyncio.Server | None = None

@@ -31,6 +31,12 @@ def relay_root(url: str | None = None) -> str:
     return f"wss://{parts.netloc}{path}"
 
 
+def named(root: str, url: str | None = None) -> str:
+    """The relay as messages name it: `tunnel.cloudproxy.app`, or with the variable that named it. `url`: the argument, if any."""
+    variable = not url and os.environ.get(URL_VARIABLE)
+    return urlsplit(root).netloc.rpartition("@")[2] + (f", from {URL_VARIABLE}" if variable else "")
+
+
 def connect_url(root: str, access: Iap) -> str:
     """A new session to the machine's port."""
     return f"{root}/connect?" + urlencode(
