@@ -59,4 +59,8 @@ def test_a_shown_program_runs(page, number, text, tmp_path):
             )
             argv = [sys.executable, "-c", start, "tpu-v6e", str(file), str(command)]
             done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+            # A stack that is not there: the stand-in knows one only.
+            command.write_text("#!/bin/sh\necho error: no stack named that >&2\nexit 1\n", encoding="utf-8")
+            absent = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, SAYS[page, number]), done.stderr
+    assert (absent.returncode, absent.stderr) == (1, "tpu-v6e is not up: flexserve up -s tpu-v6e\n")
