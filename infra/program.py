@@ -7,13 +7,13 @@ import os
 import secrets
 import signal
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from msgspec import Struct
 
+from infra.clouds.clock import CLOUD, CloudClock, differs
 from infra.deployment import Deployment
 from infra.halfread import half_written, settled
 from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state, reruns
@@ -100,12 +100,37 @@ def alive(state: Recorded, deployment: Deployment) -> bool:
     return machine is not None
 
 
-def circumstances(live: bool) -> Circumstances:
+def window_begins(ask: Callable[[], object], warn: Callable[[str], None], cloud: CloudClock = CLOUD) -> int:
+    """Epoch seconds from which the window counts: the cloud's, by the `Date` of its last answer; `ask` makes one more call.
+
+    Both clocks that end the machine count from it, and neither is this machine's. Where no answer came, its own clock has to do.
+    """
+    if cloud.now() is None:
+        with suppress(FlexserveError):  # a refusal has a Date as well
+            ask()
+    now = cloud.now()
+    if now is None:
+        warn("the cloud did not tell its time: the window counts from this machine's clock")
+        return int(cloud.wall())
+    if off := differs(cloud.ahead()):
+        warn(f"{off}: the window counts from the cloud's")
+    return int(now)
+
+
+def now(deployment: Deployment) -> int:
+    """The same, for the cloud of this stack."""
+    import pulumi
+
+    target = deployment.target
+    return window_begins(lambda: registry.live(target.kind, target.model_dump()).now(), pulumi.log.warn)
+
+
+def circumstances(live: bool, deployment: Deployment) -> Circumstances:
     """What this run brings: clock, login name, a fresh id (used at the first create only), the operator's consent."""
     return Circumstances(
         live=live,
         consent=consents(environ),
-        now=int(time.time()),
+        now=lambda: now(deployment),
         new_id=secrets.token_hex(ID_BYTES),
         login=login(),
         place=environ.get(PLACE, ""),

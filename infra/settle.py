@@ -34,12 +34,13 @@ class Settled(Struct, frozen=True):
 class Circumstances(Struct, frozen=True):
     """What a run brings besides the stack file. `place`: the one to ask now, when several are listed. `allow`: rules to pass.
 
-    `rerun`: the boot is to run again on the live machine, whose script gets another attempt number.
+    `now`: epoch seconds, asked when a window begins, after what is resolved. `rerun`: the boot is to run again on the live machine,
+    whose script gets another attempt number.
     """
 
     live: bool
     consent: bool
-    now: int
+    now: Callable[[], int]
     new_id: str
     login: str
     place: str = ""
@@ -56,7 +57,7 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     choices = {k: c or Choice(wanted[k].asked, resolve(k, named)) for k, c in verdict.choices.items()}
     stays = kept is not None and at.live and not verdict.replaces
     attempt = kept.attempt + at.rerun if kept and stays else 0
-    state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now, choices, attempt)
+    state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now(), choices, attempt)
     plan = make_plan(_pinned(deployment, state), catalog, at.allow)
     ends_at = state.started + plan.deployment.common.window
     plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id, attempt=state.attempt, ends_at=ends_at))
@@ -83,7 +84,7 @@ def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:
 
 def unresolved(deployment: Deployment) -> list[str]:
     """The keys whose values are only decided when the stack is created, in the order of the stack file."""
-    at = Circumstances(live=False, consent=False, now=0, new_id="", login="")
+    at = Circumstances(live=False, consent=False, now=lambda: 0, new_id="", login="")
     return [key for key, want in wanted_of(deployment, at).items() if want.value is None]
 
 

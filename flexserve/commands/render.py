@@ -53,5 +53,5 @@ def as_kept(deployment: Deployment, state: Mapping[str, object], allow: Sequence
         )
 
     kept = from_state(state)
-    at = Circumstances(live=True, consent=False, now=kept.started, new_id=kept.id, login="", allow=tuple(allow))
+    at = Circumstances(live=True, consent=False, now=lambda: kept.started, new_id=kept.id, login="", allow=tuple(allow))
     return settle(deployment, Catalog.load(), kept, at, resolve).plan

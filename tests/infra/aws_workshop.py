@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 from infra.kept import Kept, from_export
 from rehearsal.cloud.aws import LocalAwsCloud
+from rehearsal.cloud.clock import TurnedClock
 from rehearsal.project import change, private_copy
 from rehearsal.providers.aws import aws_provider
 from tests.conftest import COMMIT
@@ -79,10 +81,10 @@ class AwsShop(Workshop):
 
 
 @contextmanager
-def aws_workshop(folder: Path, *sets: str) -> Iterator[AwsShop]:
-    """Everything started; a new stack in a new backend. Stopped and forgotten at the end."""
+def aws_workshop(folder: Path, *sets: str, off: float = 0) -> Iterator[AwsShop]:
+    """Everything started; a new stack in a new backend. The cloud's clock is `off` seconds ahead of this machine's."""
     path = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    cloud = LocalAwsCloud()
+    cloud = LocalAwsCloud(clock=TurnedClock(lambda: time.time() + off))
     with cloud, serving(Names()) as names, aws_provider(cloud.clock.sleep) as port:
         project = private_copy(
             ROOT, folder, STACK, cloud.stack_config(), (f"target.build.commit={COMMIT}", "target.bucket=own", *sets)

@@ -13,8 +13,8 @@ TOMORROW = {"image": "sha256:" + "c" * 64, "model": "d" * 40, "target.host_image
 TWO_ZONES = "target.zones=[europe-west4-a, us-east5-b]"
 
 
-def at(**changes):
-    return Circumstances(**{"live": False, "consent": False, "now": 1000, "new_id": "0123456789", "login": "me", **changes})
+def at(now=1000, **changes):
+    return Circumstances(**{"live": False, "consent": False, "now": lambda: now, "new_id": "0123456789", "login": "me", **changes})
 
 
 def answers(table, asked=None):

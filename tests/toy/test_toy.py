@@ -55,7 +55,7 @@ def catalog():
 @pytest.fixture
 def settled(catalog):
     def make(*sets, kept=None, **circumstances):
-        at = {"live": False, "consent": False, "now": 0, "new_id": "0123456789", "login": "me", **circumstances}
+        at = {"live": False, "consent": False, "now": lambda: 0, "new_id": "0123456789", "login": "me", **circumstances}
         deployment = from_stack_file(HERE, "toy", sets)
         return settle(deployment, catalog, kept, Circumstances(**at), lambda key, _: PINS[key])
 

@@ -45,7 +45,7 @@ def page() -> str:
 
 
 def _table(deployment: Deployment) -> str:
-    at = Circumstances(live=True, consent=False, now=0, new_id="", login="you")
+    at = Circumstances(live=True, consent=False, now=lambda: 0, new_id="", login="you")
     rows = [f"| `flexserve:{key}` | {MEANS[want.on_change]} |" for key, want in sorted(wanted_of(deployment, at).items())]
     return "\n".join([f"With `target.kind: {deployment.target.kind}`:", "", "| key | a change |", "| --- | --- |", *rows])
 

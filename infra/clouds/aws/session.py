@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any
 
 from infra.clouds.aws import errors
+from infra.clouds.clock import CLOUD, differs
 from infra.clouds.http import NoNetwork
 from verdict.errors import BadConfig, FlexserveError, NoAccess, TimedOut
 
@@ -31,6 +31,9 @@ GONE_CODES = frozenset(
         "ObjectNotFoundException",
     }
 )
+SIGNED = frozenset({"credentials-expired", "credentials-unknown", "clock-off"})
+"""Meanings that a wrong clock has as well: AWS takes a signature for 5 to 15 minutes, by service."""
+SET_CLOCK = "set this machine's clock, e.g. `sudo timedatectl set-ntp true`, and run it again"
 CHAIN = "run `aws configure` or `aws sso login`, or set AWS_PROFILE or AWS_ACCESS_KEY_ID"
 
 
@@ -118,7 +121,7 @@ class Session:
     def _note(self, answer: dict[str, Any]) -> None:
         date = (answer.get("ResponseMetadata") or {}).get("HTTPHeaders", {}).get("date")
         if date:
-            self.date = parsedate_to_datetime(date).astimezone(UTC)
+            self.date = CLOUD.hear(date) or self.date
 
 
 def _meant(error: Any) -> FlexserveError:
@@ -128,6 +131,10 @@ def _meant(error: Any) -> FlexserveError:
     gone = code == "ValidationException" and message.startswith("Could not find ")  # SageMaker has no code of its own for it
     if code in GONE_CODES or code.endswith(".NotFound") or gone:
         return NotThere(f"{code}: {message}".strip(": "))
+    row = errors.meaning(message, code)
+    off = differs(CLOUD.ahead())
+    if row is not None and row.name in SIGNED and off:
+        return NoAccess(f"AWS does not take what is signed here: {off}", why=f"{code}: {message}".strip(": "), way_out=SET_CLOCK)
     return errors.from_words(message, code)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from infra.clouds.clock import CLOUD
 from infra.clouds.google import errors
 from infra.clouds.google import token as tokens
 from infra.clouds.http import ask, client
@@ -105,7 +105,7 @@ class Session:
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = ask(self._http, method, url, headers=headers, params=query, json=body, sleep=self._sleep)
         if "date" in answer.headers:
-            self.date = parsedate_to_datetime(answer.headers["date"]).astimezone(UTC)
+            self.date = CLOUD.hear(answer.headers["date"]) or self.date
         return answer
 
 
