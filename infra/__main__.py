@@ -11,7 +11,7 @@ sys.path[:] = [str(here.parent), *(p for p in sys.path if Path(p).resolve() != h
 import pulumi  # noqa: E402
 
 from catalog.loader import Catalog  # noqa: E402
-from infra import program  # noqa: E402
+from infra import built, program  # noqa: E402
 from infra.deployment import from_pulumi  # noqa: E402
 from infra.kept import STASH  # noqa: E402
 from infra.settle import settle  # noqa: E402
@@ -25,6 +25,7 @@ with program.sentences_not_tracebacks():
     settled = settle(deployment, Catalog.load(), state.kept, at, program.resolve)
     for word in settled.words:
         pulumi.log.warn(word)
+    built.check(settled, live=at.live, preview=pulumi.runtime.is_dry_run(), warn=pulumi.log.warn)
     pulumi.Stash(STASH, input=settled.kept.as_state())
     component = registry.module(deployment.target.kind, "component")
     stack = component.Stack("serve", settled.plan, settled.kept, render(settled.plan.boot), replace=bool(settled.replaces))

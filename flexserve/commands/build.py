@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from flexserve.commands.plan import load, once
 from flexserve.lifecycle import show
-from flexserve.lifecycle.build import builder_note, reference
+from flexserve.lifecycle.build import builder_note, builds_of
 from flexserve.lifecycle.builder import Made, Surroundings, Wanted, build
 from flexserve.output import Output, dollars, table
 from flexserve.project import Project, find
+from infra.built import BY_HAND, NoBuild, waits
 from infra.duration import words
-from infra.program import login
-from infra.targets import registry
 from verdict.errors import BadConfig, FlexserveError, NoAccess
 from verdict.exit_codes import ExitCode
 
@@ -24,15 +23,7 @@ if TYPE_CHECKING:
     from infra.plan import Plan
     from infra.targets.protocol import Builds
 
-BY_HAND = "make it as docs/operator/g5g-spot.md says, or set target.build.where: builder"
 EASY = "{build} makes it, once ({takes}); or `flexserve up -s {stack} --build`"
-
-
-class NoBuild(FlexserveError):
-    """What the stack would serve from is not there. Nothing was created."""
-
-    exit_code = ExitCode.REFUSED
-    kind = "no-build"
 
 
 def run(stack: str, output: Output, *, yes: bool, allow: Sequence[str]) -> ExitCode:
@@ -78,8 +69,8 @@ def before_up(project: Project, plan: Plan, surroundings: Parts, output: Output,
 
     A machine that is there already has it, or its boot says what is missing. A bucket that may not be looked into is left to it.
     """
-    builds = builds_of(project, plan)
-    if builds is None or (plan.building is None and plan.boot.ec2 is not None and plan.boot.ec2.may_build):
+    builds = builds_of(project, plan) if waits(plan) else None
+    if builds is None:
         return
     ref = surroundings.read()
     if ref is not None and surroundings.live(ref).find(ref) is not None:
@@ -96,18 +87,7 @@ def before_up(project: Project, plan: Plan, surroundings: Parts, output: Output,
         return
     takes = once(plan.building) if plan.building else ""
     way_out = EASY.format(build=f"flexserve build -s {stack}", takes=takes, stack=stack) if plan.building else BY_HAND
-    raise NoBuild(f"there is no build {builds.key} yet", why="the machine would wait for it, and bill", way_out=way_out)
-
-
-def builds_of(project: Project, plan: Plan) -> Builds | None:
-    """What makes the target's server; None where it is no build."""
-    module = registry.builder(plan.deployment.target.kind)
-    if module is None:
-        return None
-    stack = plan.deployment.stack
-    ref = reference(project, stack)
-    builds: Builds = module.connect(plan, ref.outputs if ref else {}, plan.deployment.common.owner or login())
-    return builds
+    raise NoBuild(builds.key, way_out)
 
 
 def page(plan: Plan, building: Building, now: float | None) -> str:

@@ -8,6 +8,7 @@ from flexserve.commands.up import limit
 from flexserve.lifecycle import show
 from flexserve.lifecycle.build import parts
 from flexserve.lifecycle.look import look
+from flexserve.lifecycle.making import document, told
 from flexserve.lifecycle.parts import Parts
 from flexserve.lifecycle.state import Seen, Status, describe
 from flexserve.lifecycle.wait import until_serving
@@ -25,7 +26,9 @@ def run(stack: str, output: Output, *, wait: bool, timeout: str, boot: bool) -> 
     seconds = limit(timeout)
     surroundings = parts(find(), stack, output.say)
     status = waited(surroundings, output, seconds) if wait else now(surroundings)
-    output.result(status.as_dict(boot=boot), show.page(status, output, boot=boot))
+    making = told(surroundings.making, output.say)
+    more = making.rows() if making is not None else ()
+    output.result(document(status.as_dict(boot=boot), making), show.page(status, output, boot=boot, more=more))
     return _EXITS.get(status.state, ExitCode.DONE)
 
 

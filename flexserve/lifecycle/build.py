@@ -17,7 +17,10 @@ from infra.targets.protocol import DeploymentRef, LiveTarget
 from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
+    from flexserve.lifecycle.making import Making
     from flexserve.tunnel.options import Tunnel
+    from infra.plan import Plan
+    from infra.targets.protocol import Builds
 
 
 def parts(project: Project, stack: str, say: Callable[[str], None], variables: Mapping[str, str] | None = None) -> Parts:
@@ -63,6 +66,22 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         found = module.left_of(stack, {**settings, **(ref.outputs if ref else {})}, owner or login(), note.read())
         return Leftover(*found, note) if found else None
 
+    def making() -> Making | None:
+        if not file.is_file():
+            return None
+        from infra.deployment import from_stack_file
+
+        deployment = from_stack_file(project.root, stack)
+        if registry.builder(deployment.target.kind) is None:
+            return None
+        from catalog.loader import Catalog
+        from flexserve.lifecycle.making import look
+        from infra.plan import make_plan
+
+        plan = make_plan(deployment, Catalog.load())
+        builds = builds_of(project, plan)
+        return look(builds, builder, plan.building) if builds is not None else None
+
     if not file.is_file():  # a stack that is still up may have lost its file; one that nobody knows is a typing mistake
         from infra.deployment import from_stack_file
 
@@ -77,12 +96,26 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         ask=ask,
         unfinished=Note(project.root / ".flexserve" / "unfinished" / f"{stack}.json", stack),
         builder=builder,
+        making=making,
     )
 
 
 def builder_note(project: Project, stack: str) -> Note:
     """Which builder of a stack is under way, or left something."""
     return Note(project.root / ".flexserve" / "builder" / f"{stack}.json", stack)
+
+
+def builds_of(project: Project, plan: Plan) -> Builds | None:
+    """What makes the target's server; None where it is no build."""
+    module = registry.builder(plan.deployment.target.kind)
+    if module is None:
+        return None
+    from infra.program import login
+
+    stack = plan.deployment.stack
+    ref = reference(project, stack)
+    builds: Builds = module.connect(plan, ref.outputs if ref else {}, plan.deployment.common.owner or login())
+    return builds
 
 
 def reference(project: Project, stack: str) -> DeploymentRef | None:

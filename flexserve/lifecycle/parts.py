@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flexserve.checks.nonce import Answer
 from infra.targets.protocol import DeploymentRef, LiveTarget
 from verdict.errors import FlexserveError
 from verdict.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flexserve.lifecycle.making import Making
 
 
 class Clock(Protocol):
@@ -136,7 +139,7 @@ class Leftover:
 @dataclass(frozen=True)
 class Parts:
     """One stack's surroundings. `read` gives what the state knows now; `ask` sends a nonce through the tunnel; `builder` gives
-    what may be left of a `build`.
+    what may be left of a `build`, `making` what is kept of it and who makes it now.
 
     `known` says whether the backend has the stack at all; it may, without a deployment (everything is down, or never came up).
     """
@@ -150,3 +153,4 @@ class Parts:
     unfinished: Unfinished
     clock: Clock = field(default_factory=RealClock)
     builder: Callable[[], Leftover | None] = lambda: None
+    making: Callable[[], Making | None] = lambda: None

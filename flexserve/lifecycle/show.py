@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flexserve.lifecycle.state import Status
 from flexserve.output import Output, dollars, table
 from infra.duration import words
@@ -40,8 +42,8 @@ def phase_line(phase: Phase) -> str:
     return f"{phase.name:<10} {phase.result:<8} {seconds}{held}{'  ' + phase.cause if phase.cause else ''}".rstrip()
 
 
-def page(status: Status, output: Output, *, boot: bool = False) -> str:
-    """The status for people."""
+def page(status: Status, output: Output, *, boot: bool = False, more: Sequence[tuple[str, str]] = ()) -> str:
+    """The status for people; `more` are rows of what is beside the machine."""
     rows = [
         ("phase", status.phase),
         ("cause", status.cause),
@@ -55,6 +57,7 @@ def page(status: Status, output: Output, *, boot: bool = False) -> str:
             if status.cost_so_far is not None
             else "",
         ),
+        *more,
     ]
     head = f"{status.stack}: {output.style(str(status.state), _COLOURS.get(status.state, 'bold'))}"
     body = table([(f"  {name}", text) for name, text in rows if text])

@@ -143,11 +143,12 @@ class CanTellEnd(Protocol):
 
 @dataclass(frozen=True)
 class KeptBuild:
-    """A build that is kept: where, the bytes of its archive, and what its manifest says."""
+    """A build that is kept: where, the bytes of its archive, and what its manifest says. Dollars a month, None when unknown."""
 
     place: str
     size: int
     manifest: Mapping[str, object]
+    price_per_month: float | None = None
 
 
 class Builds(Protocol):

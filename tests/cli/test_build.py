@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from flexserve.commands.build import NoBuild, before_up, text
+from flexserve.commands.build import before_up, text
 from flexserve.lifecycle.builder import LAST, BuildFailed, Made, Surroundings, Wanted, build
 from flexserve.lifecycle.down import down
 from flexserve.lifecycle.parts import Leftover
 from flexserve.lifecycle.state import Status
 from flexserve.output import Output
+from infra.built import NoBuild
 from infra.targets.protocol import Billable, DeploymentRef, KeptBuild
 from tests.cli.fakes import START, FakeClock, FakeLive, FakeNote, World, boot, failed_boot, machine
 from verdict.errors import FlexserveError, Gone, Interrupted, LeftBehind, NoAccess, NoCapacity, TimedOut

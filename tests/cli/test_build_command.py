@@ -88,6 +88,11 @@ def test_a_killed_build_is_watched_by_the_next_and_ended_by_down(here):
     process.kill()
     process.communicate(timeout=60)
     (before,) = here.machines()
+    code, document, err = here.run("status")
+    builder = document["build"]["builder"]
+    assert (code, document["state"], document["build"]["kept"]) == (0, "absent", None), err
+    assert builder["where"] == "us-east-1a" and builder["since"] and builder["key"] == document["build"]["key"]
+    assert builder["cost_so_far"] is not None and 1.3 < builder["price_per_hour_at_most"] < 1.4
     second = here.start("build", "-s", STACK, "--yes")
     assert second.stderr is not None
     assert "is at work already; watches it to its end" in second.stderr.readline()

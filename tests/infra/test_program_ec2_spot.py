@@ -1,11 +1,13 @@
 """The spot stack through the real engine: one stack's life, in the order in which an operator would live it."""
 
 import json
+import re
 from typing import cast
 
 import pytest
 
 from infra.deployment import from_stack_file
+from infra.kept import from_export
 from infra.targets.ec2_spot.build import build_key
 from infra.targets.ec2_spot.config import Config
 from infra.targets.ec2_spot.live import Live, Session
@@ -15,11 +17,12 @@ from rehearsal.machine import builds
 from tests.infra.aws_workshop import STACK, aws_workshop
 
 ZONES = "target.zones=[us-east-1a, us-east-1b]"
+HOUR, WINDOW_S = 3600, 4 * 3600
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    with aws_workshop(tmp_path_factory.mktemp("shop"), ZONES) as running:
+    with aws_workshop(tmp_path_factory.mktemp("shop"), ZONES, off=-HOUR) as running:
         yield running
         assert running.cloud.own_errors() == ()
 
@@ -31,9 +34,25 @@ def keep_a_build(shop, bucket):
         shop.cloud.call("s3", "PutObject", Bucket=bucket, Key=f"builds/{build_key(target, '7.5')}/{name}", Body=data)
 
 
+def window_from_now(shop):
+    """Seconds until the schedule ends the machine, by the cloud's clock."""
+    (ends,) = shop.cloud.schedules().values()
+    return ends - shop.cloud.clock.now()
+
+
+def test_a_machine_that_would_wait_for_a_build_is_refused_and_the_preview_before_it_goes_on(shop):
+    ended = shop.pulumi("up", "-s", STACK, "--yes")
+    preview, _, update = ended.text.partition("Updating (")
+    assert "an update would be refused: there is no build" in preview and "+ " in preview
+    assert ended.failed_with("`flexserve build -s g5g-spot` makes it") and "there is no build" in update
+    assert shop.left() == [] and from_export(shop.export()) is None  # and nothing is kept of it
+
+
 def test_a_stock_out_leaves_the_kept_state_and_no_machine(shop):
     shop.cloud.arm(troubles.no_capacity("us-east-1a", foreseen=False))
-    assert shop.up().failed_with("InsufficientInstanceCapacity")
+    shop.set("target.build.where=machine")  # an own bucket is made by the first run of a machine that needs no build
+    assert shop.up(FLEXSERVE_ALLOW="build-too-long").failed_with("InsufficientInstanceCapacity")
+    shop.set("target.build.where=builder")
     assert shop.machines() == [] and shop.kept().value("target.zones") == "us-east-1a"
 
 
@@ -48,6 +67,7 @@ def test_up_asks_zone_after_zone_and_makes_one_machine(shop):
         "InsufficientInstanceCapacity: There is no Spot capacity available that matches your request."
     )
     (vm,) = shop.machines()
+    assert WINDOW_S - 120 < window_from_now(shop) <= WINDOW_S  # though this machine's clock is an hour ahead of the cloud's
     outputs = shop.outputs()
     assert (outputs["zone"], outputs["id"], outputs["provisioning"]) == ("us-east-1b", before.id, "spot")
     assert outputs["access"] == {"kind": "ssm", "region": "us-east-1", "instance_id": vm, "port": 8000}
@@ -96,9 +116,12 @@ def test_with_consent_the_machine_is_replaced(shop):
 def test_after_a_reclaim_up_makes_one_machine_again(shop):
     (before,) = shop.machines()
     shop.cloud.reclaim(before)
-    shop.cloud.clock.advance(200)
+    shop.cloud.clock.advance(2 * HOUR)
     assert shop.machines() == []
-    assert shop.up().succeeded()
+    ended = shop.up()
+    assert ended.succeeded()
+    assert re.search(r"this machine's clock is 6\d min behind the cloud's: the window counts from the cloud's", ended.text)
+    assert WINDOW_S + 2 * HOUR - 120 < window_from_now(shop) <= WINDOW_S + 2 * HOUR  # the stack file says 6h by now
     (after,) = shop.machines()
     assert after != before and shop.outputs()["provisioning"] == "spot"
 

@@ -108,7 +108,9 @@ class Builder:
             found = self._session.call("s3", "head_object", Bucket=bucket, Key=f"{folder}/{archive}")
         except (ValueError, LookupError, TypeError, NotThere):
             return None
-        return KeptBuild(f"s3://{bucket}/{folder}/", size, manifest) if int(found["ContentLength"]) == size else None
+        if int(found["ContentLength"]) != size:
+            return None
+        return KeptBuild(f"s3://{bucket}/{folder}/", size, manifest, _a_month(size, self._session.region))
 
     def find(self) -> DeploymentRef | None:
         """A builder of this stack and owner that lives, whoever began it."""
@@ -169,6 +171,14 @@ class Builder:
         deployment = self._plan.deployment
         common = deployment.common.model_copy(update={"owner": self._owner})
         return type(deployment)(deployment.stack, deployment.target, common)
+
+
+def _a_month(size: int, region: str) -> float | None:
+    """Dollars that an object of that many bytes costs in a month."""
+    from catalog.loader import Catalog
+
+    price = Catalog.load().price("s3-standard", region=region)
+    return round(size / (1 << 30) * price.usd, 4) if price is not None else None
 
 
 def read(session: Session, bucket: str, key: str) -> str:
