@@ -40,7 +40,13 @@ HOSTS = """127.0.0.1 localhost
 """
 ENTER = r"""
 set -e
-W=$1 PYTHON=$2 FAKES=$3
+W=$1 PYTHON=$2 FAKES=$3 ROOT=$4
+R="$W/over/root"
+if [ -n "$ROOT" ]; then # another system's files, before a folder that they may lie in is covered
+  mount -t tmpfs tmpfs "$W/over"
+  mkdir "$W/over/upper" "$W/over/work" "$R"
+  mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$W/over/upper,workdir=$W/over/work" "$R"
+fi
 ip link set lo up
 ip addr add 169.254.169.254/32 dev lo
 mount --bind "$W/hosts" /etc/hosts
@@ -59,6 +65,14 @@ mkdir -p /usr/local/bin /usr/local/sbin
 mount --bind "$W/home" /root
 mkdir -p "$W/none"
 for folder in /usr/local/bin /usr/local/sbin /usr/sbin; do mount --bind "$W/none" $folder; done # no engine of this host's
+if [ -n "$ROOT" ]; then # the same outside for it
+  mkdir -p "$R$W" "$R/opt" "$R/usr/local" "$R/root"
+  mount --bind "$W" "$R$W"
+  for place in /proc /dev /var/lib /run /opt /usr/local /root; do mount --rbind $place "$R$place"; done
+  mount --bind "$W/hosts" "$R/etc/hosts"
+  mount --bind "$W/tls/ca.crt" "$R/etc/ssl/certs/ca-certificates.crt"
+  mount --bind "$W/units" "$R/etc/systemd/system"
+fi
 "$PYTHON" -S -B "$FAKES/cloud.py" "$W" >"$W/cloud.log" 2>&1 &
 read -r _ || true # until the test is over
 """
@@ -75,11 +89,14 @@ def _unshare() -> list[str]:
 
 
 class World:
-    """One machine's outside. `faults` may change at any time; see the stand-ins for what they know."""
+    """One machine's outside. `faults` may change at any time; see the stand-ins for what they know.
 
-    def __init__(self, folder: Path, tls: Path) -> None:
-        self.folder = folder
-        for name in ("state", "run", "units", "docker", "bin", "metadata", "held", "none", "home"):
+    `root`: the machine's own files, where they are not this host's.
+    """
+
+    def __init__(self, folder: Path, tls: Path, root: Path | None = None) -> None:
+        self.folder, self._root = folder, root
+        for name in ("state", "run", "units", "docker", "bin", "metadata", "held", "none", "home", "over"):
             (folder / name).mkdir(parents=True)
         (folder / "hosts").write_text(HOSTS)
         (folder / "console").touch()
@@ -93,7 +110,7 @@ class World:
         self.command("sync", (HERE / "client.sh").read_text().replace("@WORLD@", str(folder)))
         self.command("sleep", f"{record}\nexec /usr/bin/sleep 0.05\n")
         self._process = subprocess.Popen(
-            [*_unshare(), "bash", "-c", ENTER, "world", folder, os.path.realpath("/usr/bin/python3"), HERE],
+            [*_unshare(), "bash", "-c", ENTER, "world", folder, os.path.realpath("/usr/bin/python3"), HERE, root or ""],
             stdin=subprocess.PIPE,
             stderr=(folder / "enter.log").open("w"),
         )
@@ -129,23 +146,16 @@ class World:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """The stub, as the cloud's script runner starts it: almost no environment, no terminal."""
-        argv = [
-            "nsenter",
-            "-t",
-            self._inside,
-            "-m",
-            "-n",
-            "-p",
-            "env",
-            "-i",
-            f"PATH={self.folder}/bin",
-            "/bin/bash",
-            str(self.folder / "stub"),
-            *words,
-        ]
+        argv = [*self._enter(), "env", "-i", f"PATH={self.folder}/bin", "/bin/bash", str(self.folder / "stub"), *words]
         return subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/"
         )
+
+    def _enter(self) -> list[str]:
+        """How a command gets in; before `env` and others are looked up."""
+        argv = ["nsenter", "-t", self._inside, "-m", "-n", "-p"]
+        root = f"/proc/{self._inside}/root{self.folder}/over/root"
+        return [*argv, f"--root={root}", f"--wd={root}"] if self._root else argv
 
     def boot(self, spec: BootSpec, seconds: float = 240) -> Boot:
         """Run the boot to its end."""
@@ -212,9 +222,7 @@ class World:
 
     def inside(self, *argv: str) -> str:
         """Run a command in the world; its output."""
-        return subprocess.run(
-            ["nsenter", "-t", self._inside, "-m", "-n", "-p", *argv], capture_output=True, text=True, check=False
-        ).stdout
+        return subprocess.run([*self._enter(), *argv], capture_output=True, text=True, check=False).stdout
 
     def processes(self, mark: str = "") -> dict[int, str]:
         """Pid (outside) and command line of what runs in the world, except its own first process and stand-ins."""

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from rehearsal.machine.assets import cache_folder
-from rehearsal.machine.build import images, recipe, repo, sources, tool
+from rehearsal.machine.build import arm64, images, recipe, repo, sources, tool
 from rehearsal.machine.build import root as root_part
 from verdict.errors import FlexserveError
 
@@ -16,7 +16,7 @@ from verdict.errors import FlexserveError
 def main(argv: list[str] | None = None) -> int:
     """Exit 0 when built or there already, 1 with a sentence when not."""
     parser = argparse.ArgumentParser(prog="python -m rehearsal.machine.build", description=__doc__)
-    parser.add_argument("part", choices=[*recipe.PARTS, "all"])
+    parser.add_argument("part", choices=[*recipe.PARTS, *recipe.OPTIONAL, "all"])
     parser.add_argument("--into", type=Path, help="folder to fill (default: the part's folder in the cache)")
     parser.add_argument("--root", type=Path, help="for repo: the root it completes (default: the one in the cache)")
     parser.add_argument("--key", action="store_true", help="print the key of the inputs and build nothing")
@@ -43,6 +43,8 @@ def _build(part: str, into: Path, root: Path | None, found: sources.Sources) -> 
     began = time.monotonic()
     if part == "root":
         tool.into_place(into, lambda folder: root_part.build(folder, found))
+    elif part == "arm64":
+        tool.into_place(into, lambda folder: arm64.build(folder, found))
     elif part == "images":
         tool.into_place(into, lambda folder: images.build(folder, found))
     else:

@@ -42,11 +42,14 @@ IMAGE_PACKAGES = (
 """The container image's system: enough for a small server in Python."""
 
 PARTS = ("root", "images", "repo")
+OPTIONAL = ("arm64",)
+"""Built only when asked for by name."""
 
 
 def key(part: str, codename: str) -> str:
     """Twelve hex digits that change when the inputs of `part` change: packages, release, processor, and its builder."""
     here = Path(__file__).parent
-    packages = {"root": ROOT_PACKAGES, "images": IMAGE_PACKAGES, "repo": REPOSITORY_PACKAGES + ROOT_PACKAGES}[part]
+    lists = {"root": ROOT_PACKAGES, "images": IMAGE_PACKAGES, "repo": REPOSITORY_PACKAGES + ROOT_PACKAGES}
+    packages = lists.get(part, ())  # the optional one names its own, in its builder
     inputs = [part, codename, platform.machine(), *packages, (here / f"{part}.py").read_text()]
     return hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:12]
