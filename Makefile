@@ -2,6 +2,7 @@
 # make rehearse   everything, on this machine, with no account (STACK=tpu-v6e)
 # make test       what CI runs
 # make prove-turing  the Turing patch, over every pinned vLLM release and the newest (fetches about 1.3 GB the first time)
+# make test-arm64  the spot script's own programs as arm64 ones, by qemu-user (fetches about 60 MB the first time)
 STACK ?= tpu-v6e
 # Three processes: the long tests mostly wait for machines. A file stays in one of them, with its fixtures; tests/conftest.py has the
 # order of the files.
@@ -11,7 +12,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Found by running it: the shim of a version manager may answer with another Python, or with none.
 INTERPRETER = "$$(tools/python)"
 
-.PHONY: setup setup-all setup-tests rehearse test prove-turing lint lock clean distclean
+.PHONY: setup setup-all setup-tests rehearse test test-arm64 prove-turing lint lock clean distclean
 
 setup:
 	@$(INTERPRETER) -m tools.setup account
@@ -27,6 +28,11 @@ rehearse: setup-all
 
 test: setup-tests
 	@.venv/bin/python -m tools.lint --beside .venv/bin/python -m pytest $(PYTEST)
+
+# Root, and a kernel that runs arm64 programs: it says what to install where it does not.
+test-arm64: setup-tests
+	@.venv/bin/python -m rehearsal.machine.build arm64
+	@FLEXSERVE_ARM64=yes .venv/bin/python -m pytest -q --durations=5 tests/arm64
 
 prove-turing: setup
 	@.venv/bin/python -m startup.turing prove --newest
