@@ -11,12 +11,16 @@ import sys
 import urllib.request
 
 
-def ask(base_url: str, nonce: str, timeout: float = 60, *, stream: bool = False) -> str:
-    """The text of one chat completion, streamed or whole. Raises OSError when nothing answers."""
+def model_of(base_url: str, timeout: float = 60) -> str:
+    """The first model that the server names. Raises OSError when nothing answers."""
     with urllib.request.urlopen(f"{base_url}/models", timeout=timeout) as answer:
-        model = json.load(answer)["data"][0]["id"]
+        return str(json.load(answer)["data"][0]["id"])
+
+
+def ask(base_url: str, nonce: str, timeout: float = 60, *, stream: bool = False, model: str = "") -> str:
+    """The text of one chat completion, streamed or whole. Raises OSError when nothing answers."""
     body = {
-        "model": model,
+        "model": model or model_of(base_url, timeout),
         "messages": [{"role": "user", "content": f"Repeat this word and nothing else: {nonce}"}],
         "max_tokens": 64,
         "temperature": 0,

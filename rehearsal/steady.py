@@ -13,19 +13,20 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rehearsal.ask import ask
+from rehearsal.ask import ask, model_of
 
 EVERY_S = 0.1
-LONGEST_S = 420.0
+LONGEST_S = 540.0
 
 
 @dataclass
 class Told:
-    """What became of the requests. `slowest` is seconds; `lost` says why, one text a request."""
+    """What became of the requests. `slowest` is seconds; `lost` says why, one text a request. `whole`: until the file was there."""
 
     sent: int = 0
     answered: int = 0
     slowest: float = 0.0
+    whole: bool = False
     lost: list[str] = field(default_factory=list)
 
 
@@ -33,12 +34,13 @@ def main(stop: Path) -> Told:
     """Ask until the file is there, then wait for the answers that are under way."""
     told, lock, url = Told(), threading.Lock(), os.environ["OPENAI_BASE_URL"]
     threads: list[threading.Thread] = []
+    model = model_of(url)
     began = time.monotonic()
 
     def one(number: int) -> None:
         started, nonce = time.monotonic(), f"n{number:06d}"
         try:
-            wrong = "" if nonce in ask(url, nonce) else "the answer lacks the nonce"
+            wrong = "" if nonce in ask(url, nonce, model=model) else "the answer lacks the nonce"
         except (OSError, ValueError, KeyError) as error:
             wrong = f"{type(error).__name__}: {error}"
         with lock:
@@ -52,6 +54,7 @@ def main(stop: Path) -> Told:
         threads.append(thread)
         told.sent += 1
         time.sleep(max(0.0, began + told.sent * EVERY_S - time.monotonic()))
+    told.whole = stop.exists()
     for thread in threads:
         thread.join(90)
     return told

@@ -23,7 +23,7 @@ from startup import image
 from startup.render import render
 from tests.infra.mocked import registered
 from tests.infra.test_settle import answers, at
-from verdict.errors import BadConfig, Refused
+from verdict.errors import BadConfig, NoAccess, Refused
 
 ID = "0123456789"
 BASE = f"fs-{ID}"
@@ -76,9 +76,12 @@ class Cloud:
     def __init__(self) -> None:
         self.there: Machine | None = None
         self.deleted: list[Billable] = []
+        self.broken = False
 
     def find(self, ref: DeploymentRef) -> Machine | None:
         assert ref.id == ID
+        if self.broken:
+            raise NoAccess("no answer")
         return self.there
 
     def delete(self, thing: Billable) -> None:
@@ -246,6 +249,8 @@ def test_an_endpoint_that_never_served_makes_way_for_its_successor(register, mon
     register.cloud.deleted.clear()
     assert component.made_way("us-east-2", DeploymentRef("sagemaker-t4", ID), BASE, "") == BASE
     assert register.cloud.deleted == [] and len(said) == (2 if dead else 0)
+    register.cloud.broken = True
+    assert component.made_way("us-east-2", DeploymentRef("sagemaker-t4", ID), BASE, "") == BASE
 
 
 @pytest.mark.parametrize("configuration", [{}, {"aws:region": "us-west-2"}])

@@ -227,7 +227,7 @@ def test_another_card_and_back_in_place_with_no_request_lost(life):
     assert [life.endpoint[step]["type"] for step in ("up", "l4", "t4")] == [CARDS["t4"], CARDS["l4"], CARDS["t4"]]
     assert len({shown["CreationTime"] for shown in life.endpoint.values()}) == 1
     assert life.configs == {"up": 1, "l4": 1, "t4": 1}  # the old one goes last, and goes
-    assert life.steady["lost"] == [] and life.steady["answered"] == life.steady["sent"] > 100
+    assert life.steady["whole"] and life.steady["lost"] == [] and life.steady["answered"] == life.steady["sent"] > 100
 
 
 def test_down_keeps_images_and_logs_and_purge_leaves_nothing(life):

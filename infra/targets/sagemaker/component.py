@@ -206,7 +206,10 @@ def made_way(region: str, ref: DeploymentRef, name: str, before: Any) -> Any:
     being there, in an update; a preview says so.
     """
     live = Live(Session(region))
-    there = live.find(ref)
+    try:
+        there = live.find(ref)
+    except FlexserveError:  # what cannot be asked now is left to the provider
+        return name
     if there is None or not there.dead:
         return name
     pulumi.log.warn(f"endpoint {there.name} never served and never will: {there.dead}; it is deleted, and made anew")
