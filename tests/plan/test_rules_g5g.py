@@ -64,6 +64,27 @@ def test_a_broken_rule_refuses_by_name(g5g_spot, rule, settings, way_out):
     with pytest.raises(Refused) as error:
         make_plan(g5g_spot(*settings), Catalog.load())
     assert error.value.rule == rule and way_out in error.value.way_out
+    assert error.value.exit_code == 3
+
+
+def test_each_kind_of_bad_input_is_refused_by_a_rule_of_its_own_name():
+    """What a T4G, a spot request or the build can not do, and nothing of it left to a boot that is paid for."""
+    told = {
+        "a bfloat16 or fp8 KV cache": "kv-dtype-unsupported",
+        "bfloat16": "dtype-unsupported",
+        "an image for another processor": "image-processor",
+        "an image without code for the card": "image-without-card",
+        "FlashAttention, FlashInfer": "attention-backend-unsupported",
+        "a model or a length that does not fit": "length-does-not-fit",
+        "query groups over 16 at head 512": "group-too-large",
+        "persistent with terminate": "spot-persistent",
+        "hibernate": "interruption-unsupported",
+        "a zone without the size": "zone-without-size",
+        "vLLM below 0.27.2rc0": "vllm-too-old",
+    }
+    broken_elsewhere_here = {"image-processor", "image-without-card", "group-too-large"}
+    assert set(told.values()) <= {rule for rule, _, _ in BROKEN} | broken_elsewhere_here
+    assert set(told.values()) <= {rule.id for rule in all_rules()}
 
 
 @pytest.mark.parametrize(
