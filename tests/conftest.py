@@ -21,7 +21,7 @@ FILLED_IN = ("target.project=acme-1", 'access.members=["user:ops@acme.test"]')
 # follows as it is found. By what they took of a processor; a file that is missing here is merely later than it might be.
 LONG = (
     *("rehearsal/test_life_g5g", "rehearsal/test_life_sagemaker", "rehearsal/test_life", "rehearsal/test_pages_run"),
-    *("rehearsal/test_rerun", "toy/test_toy_rehearsed", "rehearsal/test_life_builder", "rehearsal/test_killed", "cli/test_life"),
+    *("toy/test_toy_rehearsed", "rehearsal/test_life_builder", "rehearsal/test_killed", "cli/test_life"),
     *("cli/test_interrupted", "cli/test_engine", "providers_aws/test_engine", "infra/test_program_ec2_spot"),
     *("startup/test_boot_makes", "startup/test_boot_runs", "startup/test_boot_spot", "startup/test_boot_failures"),
     *("machine/test_ec2", "machine/test_served", "providers/test_conformance", "startup/test_boot_builder"),

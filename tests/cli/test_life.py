@@ -88,22 +88,19 @@ def test_status_logs_smoke_tunnel(here):
     assert here.text("render", "--live").startswith("#!")
 
 
-def test_a_changed_flag_reaches_the_same_machine(here):
+def test_a_changed_flag_reaches_the_same_machine_and_a_phase_that_fails_exits_1_with_its_cause(here):
+    """One that serves after it: `tests/rehearsal/test_life.py`."""
     before = here.run("status", code=0)[0]
-    here.change("serving.text_only=true")
-    up, progress = here.run("up", "--yes", code=0)
-    assert up["changes"]["update"] == 1 and up["state"] == "serving"
-    assert up["script"]["running"] == up["script"]["wanted"] != before["script"]["wanted"]
-    assert up["id"] == before["id"] and "would update compute/instance" in progress
-
-
-def test_a_failed_phase_exits_1_with_its_cause(here):
     here.behaviour.fails_in, here.behaviour.cause = "token", "secret hf-token is empty"
-    here.change("serving.text_only=false")
-    error = here.run("up", "--yes", code=1)[0]["error"]
+    here.change("serving.text_only=true")
+    document, progress = here.run("up", "--yes", code=1)
     here.behaviour.fails_in = here.behaviour.cause = ""
+    error = document["error"]
     assert (error["phase"], error["cause"], error["log_tail"]) == ("token", "secret hf-token is empty", "the last line")
-    assert here.run("status", code=1)[0]["state"] == "failed"
+    assert "would update compute/instance" in progress
+    status = here.run("status", code=1)[0]
+    assert status["state"] == "failed" and status["id"] == before["id"]
+    assert status["script"]["running"] == status["script"]["wanted"] != before["script"]["wanted"]
 
 
 def test_what_will_not_go_exits_7_and_is_named(here):

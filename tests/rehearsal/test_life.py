@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from rehearsal.faults import FAULTS
 from rehearsal.hunt import ProcessWatch, in_files, in_image_layers
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
@@ -23,6 +24,7 @@ from tests.tunnel import clients
 
 pytestmark = [pytest.mark.usefixtures("bootable"), pytest.mark.timeout(900)]
 
+THROTTLED = FAULTS["registry-throttled"]
 CONTAINERS = "docker ps -a --format '{{.ID}} {{.Status}} {{.Image}}'"
 
 
@@ -36,23 +38,42 @@ class Life:
     containers: dict[str, list[str]] = field(default_factory=dict)
     hunts: dict[str, dict[str, Any]] = field(default_factory=dict)
     rehearsal: Rehearsal = None  # type: ignore[assignment]
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+    all_containers: list[str] = field(default_factory=list)
+    on_hold: set[str] = field(default_factory=set)
+    journal: str = ""
     left_before_planting: list[object] = field(default_factory=list)
     left_after_planting: list[object] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
 def life(root: Path) -> Iterator[Life]:
-    """Up, used, changed, searched, taken away."""
+    """Up with a registry that refuses at first, used, changed, searched, taken away."""
     sentinel, control = ("hf_" + secrets.token_hex(16) for _ in range(2))
     seen = Life()
-    rehearsal = seen.rehearsal = Rehearsal(root, "tpu-v6e", secret=sentinel, say=lambda line: print(line, file=sys.stderr))
+    rehearsal = seen.rehearsal = Rehearsal(
+        root,
+        "tpu-v6e",
+        sets=("image.throttled_wait=3s",),
+        faults=(THROTTLED,),
+        secret=sentinel,
+        say=lambda line: print(line, file=sys.stderr),
+    )
     with rehearsal:
         stage = rehearsal.stage
         assert isinstance(stage, GceFlexStage)
         with ProcessWatch(sentinel, control) as watch:
+            seen.ran["throttled"] = rehearsal.step("up", "--yes")
+            seen.before = stage.google.machines()
+            stage.behaviour.faults.registry = ""
             seen.ran["up"] = rehearsal.step("up", "--yes")
+            seen.after = stage.google.machines()
             _, machine = _look(seen, stage, "up")
             machine.exec(["sh", "-c", f"sleep 3 # {control}"])
+        seen.all_containers = machine.exec(["docker", "ps", "-aq"]).stdout.split()
+        seen.on_hold = set(machine.exec(["apt-mark", "showhold"]).stdout.split())
+        seen.journal = machine.exec(["journalctl", "--boot", "--output=cat"]).stdout
         seen.hunts["processes"] = {"sentinel": watch.seen[sentinel], "control": watch.seen[control]}
         seen.ran["status"] = rehearsal.step("status", "--boot")
         seen.answers["up"] = rehearsal.ask()
@@ -129,10 +150,28 @@ def _plant_layer(storage: Path, control: str) -> None:
 
 
 def test_every_command_did_what_it_should(life):
-    expected = {"busy port": 1, "replacing": 0}
+    expected = {"busy port": 1, "replacing": 0, "throttled": int(THROTTLED.expect_exit)}
     assert {name: ran.returncode for name, ran in life.ran.items()} == {n: expected.get(n, 0) for n in life.ran}, {
         n: r.stderr[-600:] for n, r in life.ran.items() if r.returncode != expected.get(n, 0)
     }
+
+
+def test_a_throttled_pull_ends_soon_and_up_goes_on_with_the_same_machine_when_it_is_over(life):
+    """A boot that failed, and what an operator does then: mend it outside, `up` again."""
+    error = life.ran["throttled"].document["error"]
+    assert (error["phase"], error["cause"].partition(":")[0]) == (THROTTLED.expect_text, "image-pull-limit")
+    assert "image.throttled_wait" in error["cause"] and "toomanyrequests" in error["log_tail"]
+    assert len(life.before) == 1 and life.after == life.before
+    results = {phase["name"]: phase["result"] for phase in life.ran["up"].document["phases"]}
+    assert results == {**dict.fromkeys(results, "done"), "packages": "skipped", "docker": "skipped"} | {
+        name: "skipped" for name in ("token", "weights") if results[name] == "skipped"
+    }
+    assert len(life.all_containers) == 1
+    assert {"docker.io", "containerd", "runc"} <= life.on_hold
+
+
+def test_docker_is_started_before_dpkg_is_through(life):
+    assert 0 < life.journal.index("Starting docker.service") < life.journal.index("target.wants/docker.socket")
 
 
 def test_the_answer_holds_the_nonce(life):

@@ -52,6 +52,7 @@ def run(checkout: Path, state: Path, *argv: str) -> tuple[int, dict]:
         "PYTHONPATH": str(checkout),
         "FLEXSERVE_STATE": str(state),
         "GRPC_ENABLE_FORK_SUPPORT": "0",
+        "PYTHONDONTWRITEBYTECODE": "",  # the copy is compiled once, not by each of some twenty processes
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
     }
     done = subprocess.run(
