@@ -1,4 +1,7 @@
-"""Ctrl-C at every stage of a command: exit 130, what is left and how to go on, never a traceback; and nothing is lost."""
+"""Ctrl-C at every stage of a command: exit 130, what is left and how to go on, never a traceback; and nothing is lost.
+
+The tests with an engine share a stack; each takes down what it has left.
+"""
 
 from __future__ import annotations
 
@@ -94,6 +97,8 @@ def test_during_the_create_the_engine_records_what_it_made(here):
     assert code == 130 and "Traceback" not in said
     assert "recorded it" in said and "made by now: " in said and "flexserve down -s tpu-v6e deletes it" in said
     assert here.run("status", code=0)[0]["state"] == "absent"
+    here.run("down", "--yes", code=0)
+    assert bills(here) == []
 
 
 def left_alone(here, at: str, press) -> int:
@@ -118,7 +123,6 @@ def left_alone(here, at: str, press) -> int:
 @ENGINE
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C after | tee has gone", "the terminal was closed"])
 def test_with_nobody_to_tell_the_engine_still_finishes_and_records(here, number):
-    here.run("down", "--yes", code=0)  # what an earlier test has left
     assert left_alone(here, "creating compute/network", lambda pid: os.kill(pid, number)) == 130
     assert here.run("status", code=0)[0]["state"] == "absent"  # no lock is left, and the state can be read
     state = json.loads(next((here.project.parent / "state").rglob(f"{STACK}.json")).read_text(encoding="utf-8"))
@@ -129,7 +133,6 @@ def test_with_nobody_to_tell_the_engine_still_finishes_and_records(here, number)
 
 @ENGINE
 def test_while_the_machine_boots_it_says_where_that_stands_and_leaves_nothing_half_done(here):
-    here.run("down", "--yes", code=0)  # what an earlier test has left
     here.behaviour.stays_in = "image"
     try:
         code, said = up(here, "is created", "--yes")

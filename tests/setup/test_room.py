@@ -118,7 +118,9 @@ def test_the_bar_counts_what_go_says_it_will_compile_and_our_cache_keeps_it(host
     )
     how = [line.split()[1:] for line in Path(f"{seen}.words").read_text().splitlines() if line.split()[0] in ("list", "build")]
     same = ["-trimpath", "-tags", "disable_grpc_modules", "-gcflags", "all=-dwarf=false", "-l", "-ldflags"]
-    assert all(words[words.index("-trimpath") :][: len(same)] == same for words in how)  # else nothing of one is there for the other
+    assert all(
+        words[words.index("-trimpath") :][: len(same)] == same for words in how
+    )  # else nothing of one is there for the other
 
 
 def test_clean_says_what_stays_and_distclean_what_goes(host, capsys):
