@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 ROOT = Path(__file__).parents[1]
-_IMPORT = re.compile(r"^from ((?:startup|verdict)[\w.]*) import (\([\w,\s]+\)|[\w, ]+)$", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:from (?=startup)| *from (?=verdict))([\w.]+) import (\([\w,\s]+\)|[\w, ]+?) *(?:#.*)?$", re.MULTILINE)
 
 
 def environment() -> Environment:
@@ -65,7 +65,10 @@ def with_imports(modules: Iterable[str]) -> dict[str, str]:
 
 
 def _imported(text: str) -> list[str]:
-    """Modules of ours that a module imports when it is loaded; not what a function imports when it runs."""
+    """Modules of ours that a module imports when it is loaded; of `verdict` also what a function imports when it runs.
+
+    An error is told with the latter. What a function takes of `startup` is a part that may be another machine's.
+    """
     out = []
     for module, names in _IMPORT.findall(text):
         path = module.replace(".", "/")

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/337fa580ddba # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/721e25f2534a # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -3265,7 +3265,6 @@ Each error says what happened, why, and the way out; the command line prints it 
 from __future__ import annotations
 
 from verdict.exit_codes import ExitCode
-from verdict.secrets import hidden
 
 
 class FlexserveError(Exception):
@@ -3281,6 +3280,8 @@ class FlexserveError(Exception):
     """Where asking again may help at once: `place` (any other one), `quota` (one that counts against another quota); else empty."""
 
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
+        from verdict.secrets import hidden  # most commands end without an error
+
         self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
         super().__init__(self.what)
         if exit_code is not None:
