@@ -85,6 +85,7 @@ FAULTS = (
         "the server ends while it loads, again and again; the endpoint stays in Creating until the health check's window closes",
         _vllm("crash-loop"),
         ExitCode.FAILED,
+        "the server ended 3 times",
     ),
     Fault(
         "out-of-memory",
@@ -100,6 +101,7 @@ FAULTS = (
         "SageMaker has no machine of any type, which it says after half an hour",
         lambda stage: stage.aws.take_endpoint_type("*"),
         ExitCode.NO_CAPACITY,
+        "SageMaker has no",
     ),
     Fault(
         "endpoint-quota",
@@ -107,6 +109,7 @@ FAULTS = (
         "the account may have no machine of the type for endpoints",
         _quota,
         ExitCode.NO_ACCESS,
+        "the account may have 0 ml.",
     ),
     Fault(
         "late-role",

@@ -122,6 +122,15 @@ def test_words_of_the_engine_are_understood_and_others_are_not():
     ):
         found = verdicts.from_words(f"creating x: operation error X: CreateX, api error ValidationException: {words}")
         assert (found.kind, found.exit_code) == ("role-not-ready", ExitCode.NO_ACCESS) and service in found.what
+    limit = (
+        "api error ResourceLimitExceeded: The account-level service limit 'ml.g6.xlarge for endpoint usage' is 1 Instances, with "
+        "current utilization of 1 Instances and a request delta of 1 Instances."
+    )
+    found = verdicts.from_words(f"updating SageMaker AI Endpoint (fs-1): {limit}")
+    assert (found.kind, found.exit_code, found.what) == (
+        "endpoint-quota", ExitCode.NO_ACCESS, "the account may have 1 ml.g6.xlarge for endpoints",
+    )  # fmt: skip
+    assert "`ml.g6.xlarge for endpoint usage`" in found.way_out and found.why.startswith("ResourceLimitExceeded: ")
     there = verdicts.from_words('api error ValidationException: Cannot create already existing endpoint "arn:x".')
     assert "flexserve down" in there.way_out
     assert verdicts.from_words("the moon is full") is None

@@ -29,6 +29,7 @@ _UNTAKEN = {
     "CodeBuild": "CodeBuild is not authorized to perform: sts:AssumeRole",
 }
 """What the services beside SageMaker say of a role that they cannot take. The provider has asked for two minutes by then."""
+_QUOTA = re.compile(r"service limit '(?P<name>(?P<kind>ml\.[\w.-]+) for endpoint usage)' is (?P<limit>\d+)")
 _GIVEN_UP = re.compile(r"flexserve: secret \S*: given up: (?P<why>.*)")
 _ACCESS = re.compile(r'"(?:GET|POST) /(?:ping|invocations)')
 _TIMES = re.compile(r"\d+")
@@ -68,6 +69,12 @@ class RoleNotReady(NoAccess):
     """SageMaker cannot take the execution role."""
 
     kind = "role-not-ready"
+
+
+class EndpointQuota(NoAccess):
+    """The account may have no more machines of the type for endpoints."""
+
+    kind = "endpoint-quota"
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,12 @@ def _told(e: Evidence) -> FlexserveError:
 
 def from_words(text: str) -> FlexserveError | None:
     """The same for what the engine prints of an endpoint that failed; None for words about something else."""
+    if quota := _QUOTA.search(text):
+        return EndpointQuota(
+            f"the account may have {quota['limit']} {quota['kind']} for endpoints",
+            why=said(text),
+            way_out=f"Service Quotas, SageMaker: ask for more of `{quota['name']}`; an update needs as many again while it runs",
+        )
     for service, words in _UNTAKEN.items():
         if words in text:
             return RoleNotReady(
