@@ -20,7 +20,7 @@ from startup.render import render  # noqa: E402
 
 with program.sentences_not_tracebacks():
     deployment = from_pulumi(pulumi.get_stack(), program.configuration())
-    state = program.recorded(pulumi.get_stack())
+    state = program.recorded(pulumi.get_stack(), deployment.target.kind)
     at = program.circumstances(program.alive(state, deployment), deployment)
     settled = settle(deployment, Catalog.load(), state.kept, at, program.resolve)
     for word in settled.words:

@@ -41,10 +41,10 @@ def configuration() -> Mapping[str, str]:
     return CONFIG.get()
 
 
-def recorded(stack: str) -> Recorded:
+def recorded(stack: str, kind: str) -> Recorded:
     """Ask the engine for the resources in this stack's own state; the engine answers from the last snapshot, in some 20 ms.
 
-    Read before anything is registered, so that a refusal leaves no trace. Raises `FlexserveError` when the engine cannot.
+    `kind`: the target of the stack file. Read before anything is registered, so that a refusal leaves no trace. Raises `FlexserveError` when the engine cannot.
     """
     from pulumi.runtime import invoke
 
@@ -61,18 +61,21 @@ def recorded(stack: str) -> Recorded:
             why=str(answer),
             way_out="use the Pulumi version that `make setup` installs",
         ) from answer
-    return read(answer.value["outputs"])
+    return read(answer.value["outputs"], kind)
 
 
-def read(resources: Mapping[str, Any]) -> Recorded:
-    """The kept state and whether a machine is recorded, from the engine's answer: URN -> type and outputs."""
-    kept, live = None, False
-    types = {registry.module(kind, "resources").MACHINE_TYPE for kind in registry.kinds()}
+def read(resources: Mapping[str, Any], kind: str) -> Recorded:
+    """The kept state and whether a machine is recorded, from the engine's answer: URN -> type and outputs.
+
+    It may be a machine of another target than the stack file's `kind`; those are only loaded when it is none of this one.
+    """
+    kept = None
     for urn, resource in resources.items():
         if resource["type"] == STASH_TYPE and urn.endswith(f"::{STASH}"):
             kept = from_state(resource["outputs"]["input"])
-        live = live or resource["type"] in types
-    return Recorded(kept, live)
+    types = {resource["type"] for resource in resources.values()}
+    kinds = (kind, *(other for other in registry.kinds() if other != kind)) if types else ()
+    return Recorded(kept, any(registry.module(one, "resources").MACHINE_TYPE in types for one in kinds))
 
 
 def alive(state: Recorded, deployment: Deployment) -> bool:
