@@ -17,6 +17,7 @@ from pulumi.automation._stack import StackInitMode  # not exported; `create_or_s
 from pulumi.automation.errors import ConcurrentUpdateError, InvalidVersionError, create_command_error
 
 from flexserve.lifecycle.events import Events
+from flexserve.lifecycle.lock import Locked
 from flexserve.lifecycle.logfile import LogFile
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.project import Project, check_backend, environment, pulumi
@@ -151,8 +152,17 @@ class PulumiEngine:
         return self._run("up", lambda stack, **kw: stack.up(suppress_outputs=True, show_secrets=False, **kw))
 
     def destroy(self) -> Changes:
-        """Refresh, then delete everything in the state."""
-        return self._run("destroy", lambda stack, **kw: stack.destroy(refresh=True, show_secrets=False, **kw))
+        """Refresh, then delete everything in the state. The lock of a killed engine of this host is removed first."""
+
+        def call(stack: auto.Stack, **keywords: Any) -> Any:
+            return stack.destroy(refresh=True, show_secrets=False, **keywords)
+
+        try:
+            return self._run("destroy", call)
+        except Locked as locked:
+            if not locked.unlocked(self._say):
+                raise
+        return self._run("destroy", call)
 
     def stop(self, *, hard: bool = False) -> None:
         """Ask a running engine to finish and record what it does, or end it. It is no interruption by the operator."""
@@ -167,11 +177,7 @@ class PulumiEngine:
             except NotStarted as error:
                 raise Interrupted("interrupted before the engine changed anything") from error
             except ConcurrentUpdateError as error:
-                raise FlexserveError(
-                    f"another command works on {self._name}",
-                    why=_last(str(error)),
-                    way_out=f"wait for it; if it was killed: pulumi cancel -s {self._name}",
-                ) from error
+                raise Locked(self._name, str(error)) from error
             except auto.CommandError as error:
                 log.keep(str(error))
                 self._interrupted(error, events)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 from pulumi.automation.errors import CommandError
 
 from flexserve.lifecycle.engine import Command, PulumiEngine
+from flexserve.lifecycle.lock import Locked
 from flexserve.lifecycle.logfile import KEPT, LogFile, remove_old
 from flexserve.lifecycle.parts import EngineFailed
 from flexserve.project import Project, check_backend, find
@@ -124,6 +126,27 @@ def test_the_second_ctrl_c_ends_it_and_says_what_may_be_lost(small, provider):
     thread.join(LIMIT_S)
     assert "may exist and bill" in caught.value.why and "by its id" in caught.value.way_out
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@real_engine
+def test_after_kill_9_up_says_what_holds_the_lock_and_down_removes_it(small, provider):
+    said: list[str] = []
+    run = engine(small, said)
+
+    def kill() -> None:
+        assert provider.entered.wait(LIMIT_S) and run._command.process is not None
+        run._command.process.kill()
+
+    threading.Thread(target=kill, daemon=True).start()
+    with pytest.raises(EngineFailed):
+        run.up()
+    provider.release.set()
+    with pytest.raises(Locked, match="locked by a pulumi that is gone") as locked:
+        run.up()
+    assert f"on {socket.gethostname()}" in locked.value.why and "flexserve down -s tpu-v6e" in locked.value.way_out
+    run.destroy()
+    assert any("removes the lock of a pulumi that was killed" in line for line in said)
+    assert small.outputs("tpu-v6e") == {} and small.stashed("tpu-v6e") == {}
 
 
 @real_engine
