@@ -44,7 +44,8 @@ def configuration() -> Mapping[str, str]:
 def recorded(stack: str, kind: str) -> Recorded:
     """Ask the engine for the resources in this stack's own state; the engine answers from the last snapshot, in some 20 ms.
 
-    `kind`: the target of the stack file. Read before anything is registered, so that a refusal leaves no trace. Raises `FlexserveError` when the engine cannot.
+    `kind`: the target of the stack file. Read before anything is registered, so that a refusal leaves no trace. Raises
+    `FlexserveError` when the engine cannot.
     """
     from pulumi.runtime import invoke
 

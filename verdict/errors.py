@@ -11,7 +11,8 @@ from verdict.exit_codes import ExitCode
 class FlexserveError(Exception):
     """Something went wrong that the operator can understand.
 
-    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it. What looks like a secret's value
+    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it; an `error: ` that
+    somebody else's message begins with is left out of `why`. What looks like a secret's value
     is in none of them, whoever the words are from.
     """
 
@@ -23,7 +24,7 @@ class FlexserveError(Exception):
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
         from verdict.secrets import hidden  # most commands end without an error
 
-        self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
+        self.what, self.why, self.way_out = hidden(what), hidden(why.removeprefix("error: ")), hidden(way_out)
         super().__init__(self.what)
         if exit_code is not None:
             self.exit_code = exit_code

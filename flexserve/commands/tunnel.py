@@ -24,6 +24,10 @@ def run(stack: str, output: Output, *, port: int | None, exec_: str | None, on_s
     """
     check(port=port, exec_=exec_, on_stdin=on_stdin, remote_port=remote_port)
     project = find()
+    if stack not in project.stacks:
+        from flexserve.lifecycle.build import recognise
+
+        recognise(project, stack)  # before Pulumi is asked and the tunnel loaded
     with ThreadPoolExecutor(1) as reader:
         outputs = reader.submit(project.outputs, stack)  # Pulumi needs as long for it as the imports below
         threading.Thread(target=_load, name="imports", daemon=True).start()
@@ -32,7 +36,7 @@ def run(stack: str, output: Output, *, port: int | None, exec_: str | None, on_s
         from flexserve.lifecycle.state import GONE, describe, time_of
         from infra.targets.protocol import State
 
-        surroundings = parts(project, stack, output.say)  # refuses the name of a stack that nobody knows
+        surroundings = parts(project, stack, output.say)
         ref = reference_in(project, stack, outputs.result())
     if ref is None:
         raise FlexserveError(f"{stack} is not up", way_out=f"flexserve up -s {stack}")

@@ -10,11 +10,11 @@ from flexserve.checks.nonce import Answer
 from flexserve.checks.nonce import ask as ask_server
 from flexserve.lifecycle.note import Note
 from flexserve.lifecycle.parts import Engine, Leftover, Parts
-from flexserve.project import Project
+from flexserve.project import Project, check_backend
 from infra.access import from_output
 from infra.targets import registry
 from infra.targets.protocol import DeploymentRef, LiveTarget
-from verdict.errors import FlexserveError
+from verdict.errors import FlexserveError, NoAccess
 
 if TYPE_CHECKING:
     from flexserve.lifecycle.making import Making
@@ -82,11 +82,7 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         builds = builds_of(project, plan)
         return look(builds, builder, plan.building) if builds is not None else None
 
-    if not file.is_file():  # a stack that is still up may have lost its file; one that nobody knows is a typing mistake
-        from infra.deployment import from_stack_file
-
-        if not (project.stacks and project.outputs(stack)):
-            from_stack_file(project.root, stack)
+    recognise(project, stack)
     return Parts(
         stack,
         known=lambda: project.outputs(stack) is not None,
@@ -98,6 +94,24 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         builder=builder,
         making=making,
     )
+
+
+def recognise(project: Project, stack: str) -> None:
+    """Raises `BadConfig`, with the nearest name, for a stack that nobody knows: a typing mistake.
+
+    One that is still up may have lost its file. Pulumi is asked about it only where it has a backend that can know it.
+    """
+    from infra.deployment import known
+
+    if (project.root / "stacks" / f"Pulumi.{stack}.yaml").is_file():
+        return
+    try:
+        check_backend()
+        there = bool(project.stacks and project.outputs(stack))
+    except NoAccess:
+        there = False
+    if not there:
+        known(project.root, stack)
 
 
 def builder_note(project: Project, stack: str) -> Note:

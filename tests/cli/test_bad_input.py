@@ -50,6 +50,17 @@ def test_usage_and_config_errors_exit_2(project, flexserve, words, text):
     assert code == 2 and error["exit_code"] == 2 and text in error["what"] + error["way_out"] + error["why"]
 
 
+@pytest.mark.parametrize("words", [["status"], ["tunnel"], ["logs"], ["smoke"], ["down", "--yes"]], ids=lambda words: words[0])
+def test_a_misspelt_stack_is_told_before_pulumi_is_looked_for(project, flexserve, words, tmp_path, monkeypatch):
+    """Without a backend, and with a pulumi that may not be started."""
+    for name in ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("flexserve.project.pulumi", lambda: pytest.fail("pulumi was looked for"))
+    code, _, err = flexserve(*words, "-s", "tpu-v6")
+    assert code == 2 and "no stack 'tpu-v6'" in err and "did you mean tpu-v6e?" in err
+
+
 @pytest.mark.parametrize(("setting", "rule"), [pytest.param(s, r, id=i) for i, s, r in REFUSED])
 def test_rules_exit_3_with_the_way_out(project, flexserve, setting, rule):
     code, out, err = flexserve("plan", "-s", "tpu-v6e", "--set", setting)

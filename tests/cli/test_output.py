@@ -49,6 +49,11 @@ def test_the_live_line_is_only_for_terminals(monkeypatch):
         assert stream.getvalue().endswith("\r\033[Kdone\n" if shown else "done\n")
 
 
+def test_the_reason_does_not_say_error_again():
+    error = FlexserveError("Pulumi could not read the stack's state", why="error: passphrase must be set")
+    assert error.why == "passphrase must be set" and "error:" not in str(error)
+
+
 def test_an_error_is_a_sentence_or_a_document():
     error = Refused("window-bounds", why="too long", way_out="shorter")
     out, err = io.StringIO(), io.StringIO()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import pwd
 import subprocess
 import sys
 
@@ -52,7 +53,7 @@ def test_a_number_without_an_account_has_a_login_and_a_cache(monkeypatch, tmp_pa
     def nobody(_uid):
         raise KeyError
 
-    monkeypatch.setattr(projects.pwd, "getpwuid", nobody)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
     monkeypatch.delenv("PULUMI_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert projects._homes() == [tmp_path / ".pulumi"]

@@ -14,6 +14,18 @@ HEAD = """# Commands
 
 Every command takes `-h`, `--json` (one JSON document on stdout; text and progress go to stderr) and `--debug` (the traceback of an
 error). They work from the project's root and below. All exit codes: [exit codes](exit-codes.md).
+
+A command that fails prints its error to stderr: what happened, `why:` and the `way out:`. With `--json` the one document on
+stdout is the error:
+
+```json
+{"error": {"kind": "bad-config", "what": "no stack 'tpu-v6'",
+           "why": "there is no stacks/Pulumi.tpu-v6.yaml", "way_out": "did you mean tpu-v6e?", "exit_code": 2}}
+```
+
+`why` and `way_out` may be empty. A refusal by a rule (exit 3) is `{"refused": {"rule": …, "why": …, "way_out": …}}`. `tunnel`,
+whose output is events, ends with the event `failed` with the same fields. When stdout itself cannot be written, the error is in
+words.
 """
 
 
