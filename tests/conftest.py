@@ -20,11 +20,11 @@ FILLED_IN = ("target.project=acme-1", 'access.members=["user:ops@acme.test"]')
 # What takes minutes starts first, the longest before all, so that no process is left with one of these alone at the end. The rest
 # follows as it is found. By what they took of a processor; a file that is missing here is merely later than it might be.
 LONG = (
-    *("rehearsal/test_life_g5g", "rehearsal/test_life_sagemaker", "rehearsal/test_life", "rehearsal/test_pages_run"),
-    *("toy/test_toy_rehearsed", "rehearsal/test_life_builder", "rehearsal/test_killed", "cli/test_life"),
-    *("cli/test_interrupted", "cli/test_engine", "providers_aws/test_engine", "infra/test_program_ec2_spot"),
-    *("startup/test_boot_makes", "startup/test_boot_runs", "startup/test_boot_spot", "startup/test_boot_failures"),
-    *("machine/test_ec2", "machine/test_served", "providers/test_conformance", "startup/test_boot_builder"),
+    *("rehearsal/test_life_g5g", "rehearsal/test_life_sagemaker", "rehearsal/test_life", "providers/test_conformance"),
+    *("rehearsal/test_pages_run", "cli/test_life", "cli/test_interrupted", "toy/test_toy_rehearsed", "rehearsal/test_life_builder"),
+    *("startup/test_boot_makes", "cli/test_engine", "startup/test_boot_runs", "startup/test_boot_spot"),
+    *("providers_aws/test_engine", "infra/test_program_ec2_spot", "startup/test_boot_failures", "rehearsal/test_killed"),
+    *("machine/test_ec2", "machine/test_served", "startup/test_boot_builder", "startup/test_boot_waits"),
 )
 
 
