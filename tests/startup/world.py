@@ -73,7 +73,7 @@ if [ -n "$ROOT" ]; then # the same outside for it
   mount --bind "$W/tls/ca.crt" "$R/etc/ssl/certs/ca-certificates.crt"
   mount --bind "$W/units" "$R/etc/systemd/system"
 fi
-"$PYTHON" -S -B "$FAKES/cloud.py" "$W" >"$W/cloud.log" 2>&1 &
+PYTHONDONTWRITEBYTECODE= "$PYTHON" -S "$FAKES/cloud.py" "$W" >"$W/cloud.log" 2>&1 &
 read -r _ || true # until the test is over
 """
 
