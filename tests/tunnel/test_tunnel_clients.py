@@ -1,4 +1,7 @@
-"""OpenAI's client, curl and a page's event stream through each form of the tunnel; to a booted machine: in `tests/rehearsal`."""
+"""OpenAI's client, curl and a page's event stream through each form of the tunnel; to a booted machine: in `tests/rehearsal`.
+
+There is no browser here: node's `fetch` reads the stream, and `browser.py` sends what a browser sends for a page of another origin.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from flexserve.tunnel.options import Options
 from infra.access import Access, Iap, SageMaker, Ssm
 from rehearsal.relay import Relay
 from rehearsal.ssm import Service
-from tests.tunnel import clients
+from tests.tunnel import browser, clients
 from tests.tunnel.fake_runtime import FakeRuntime
 from tests.tunnel.openai_server import MODEL, openai_server
 from tests.tunnel.test_tunnel_ssm_plugin import found as plugin
@@ -56,3 +59,4 @@ def test_every_client_gets_its_answer(form, monkeypatch, tmp_path) -> None:
         monkeypatch.setenv("PATH", f"{plugin().parent}:{os.environ['PATH']}")
     with form() as (access, options), tunnel(access, options=options) as opened:
         clients.check(clients.everything(opened.base_url))
+        browser.reads_an_event_stream(opened.base_url)
