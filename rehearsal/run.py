@@ -15,6 +15,7 @@ from typing import Self
 from infra.deployment import from_stack_file
 from rehearsal.contracts import Fault, LedgerItem
 from rehearsal.folders import new_folder
+from rehearsal.hold import Wait, hold
 from rehearsal.product import Product, Ran
 from rehearsal.project import change, private_copy
 from rehearsal.stage import HasBuild, Stage, stage
@@ -30,7 +31,8 @@ SECRET_NAME = "hf-token"
 class Rehearsal:
     """One rehearsal as an object, so that a test can run other commands in between. Use it as a context manager.
 
-    `secret` is the token's value that the operator is taken to have stored beforehand; None stores none.
+    `secret` is the token's value that the operator is taken to have stored beforehand; None stores none. `hold_s`: how long `life`
+    holds the deployment up once it has answered.
     """
 
     def __init__(
@@ -42,12 +44,14 @@ class Rehearsal:
         allow: Sequence[str] = (),
         faults: Sequence[Fault] = (),
         secret: str | None = None,
+        hold_s: float = 0.0,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.root, self.stack, self.sets, self.faults, self.say = root, stack, tuple(sets), tuple(faults), say
         passed = (*allow, *(rule for fault in self.faults for rule in fault.allows))
         self.allowed = tuple(word for rule in passed for word in ("--allow", rule))  # for `up`: the rules that it may go past
         self.secret = secret if secret is not None else "hf_rehearsal" + secrets.token_hex(12)
+        self.hold_s = hold_s
         self.kind = from_stack_file(root, stack, sets).target.kind
         unfit = [fault for fault in self.faults if self.kind not in fault.targets]
         if unfit:
@@ -161,6 +165,15 @@ class Rehearsal:
                 self.ask()
                 if not self.verdict.served:
                     self._failed(self.asked, "the tunnel gave no answer with the nonce")
+                elif self.hold_s:
+                    self.hold(self.hold_s)
+
+    def hold(self, seconds: float, wait: Wait | None = None) -> None:
+        """Keep it up for commands from a second terminal, until the time or a Ctrl-C ends it."""
+        began = time.monotonic()
+        ended = hold(self.product, self.folder, self.stack, seconds, wait=wait)
+        held = {"command": "hold", "exit": int(ExitCode.DONE if ended else ExitCode.INTERRUPTED)}
+        self.verdict.steps.append({**held, "seconds": round(time.monotonic() - began, 2)})
 
     def _failed(self, ran: Ran, cause: str = "") -> None:
         """Only the first failure counts: what follows it follows from it."""
@@ -178,9 +191,10 @@ def rehearse(
     faults: Sequence[Fault],
     say: Callable[[str], None],
     allow: Sequence[str] = (),
+    hold_s: float = 0.0,
 ) -> Verdict:
     """The whole life of a stack, here."""
-    rehearsal = Rehearsal(root, stack, sets=sets, allow=allow, faults=faults, say=say)
+    rehearsal = Rehearsal(root, stack, sets=sets, allow=allow, faults=faults, hold_s=hold_s, say=say)
     try:
         with rehearsal:
             rehearsal.life()

@@ -21,6 +21,7 @@ def run(
     list_faults: bool = False,
     sets: Sequence[str] = (),
     allow: Sequence[str] = (),
+    hold: str | None = None,
     json_out: bool = False,
 ) -> ExitCode:
     """Rehearse and print the verdict. The exit code is the product's own; 7 when anything is left.
@@ -40,14 +41,25 @@ def run(
     unknown = [name for name in faults if name not in FAULTS]
     if unknown:
         raise BadConfig(f"no fault {unknown[0]!r}", way_out="flexserve rehearse --faults lists them")
+    hold_s = held_for(hold) if hold is not None else 0
     from rehearsal.run import rehearse
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    verdict = rehearse(root, stack, sets=sets, allow=allow, faults=[FAULTS[name] for name in faults], say=say)
+    verdict = rehearse(root, stack, sets=sets, allow=allow, faults=[FAULTS[name] for name in faults], hold_s=hold_s, say=say)
     print(json.dumps(verdict.as_dict(), indent=2) if json_out else page(verdict.as_dict()))
     return ExitCode(verdict.exit_code) if verdict.exit_code in set(ExitCode) else ExitCode.FAILED
+
+
+def held_for(text: str) -> int:
+    """Seconds of a `--hold`. Raises `BadConfig`."""
+    from infra.duration import parse_seconds
+
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise BadConfig(f"--hold {text}: {error}", way_out="for example flexserve rehearse tpu-v6e --hold 30m") from error
 
 
 def failed(failure: object) -> list[str]:
