@@ -80,12 +80,15 @@ class TestGuest:
             return self.reported[key]
 
 
-def eventually(check: Callable[[], object], timeout: float = 30.0) -> object:
-    """The first true value of `check`; raises TimeoutError."""
+def eventually(check: Callable[[], object], timeout: float = 120.0) -> object:
+    """The first true value of `check`; raises TimeoutError. The limit ends what hangs: a busy host is many times slower.
+
+    A look into a machine starts processes in it, so there are only some a second.
+    """
     until = time.monotonic() + timeout
     while True:
         if value := check():
             return value
         if time.monotonic() > until:
             raise TimeoutError("it never came true")
-        time.sleep(0.05)
+        time.sleep(0.2)

@@ -60,7 +60,7 @@ def served(room: MachineRoom) -> Iterator[Served]:
     found.put(spec)
     machine.start()
     try:
-        eventually(lambda: (s := _status(found)) is not None and s.state in ("serving", "failed"), 120)
+        eventually(lambda: (s := _status(found)) is not None and s.state in ("serving", "failed"), 400)
         yield found
     finally:
         machine.delete()
@@ -129,7 +129,7 @@ def test_a_reboot_serves_again_by_itself(served: Served) -> None:
         status = _status(served)
         return status if status and status.boot_id != before.boot_id and status.state == "serving" else None
 
-    after = eventually(anew, 90)
+    after = eventually(anew, 400)
     assert isinstance(after, BootStatus)
     results = {phase.name: phase.result for phase in after.phases}
     assert (results["build"], results["weights"], results["load"]) == ("skipped", "skipped", "done")
@@ -138,7 +138,7 @@ def test_a_reboot_serves_again_by_itself(served: Served) -> None:
 def test_a_reclaim_lets_running_requests_end_and_nobody_new_in(served: Served) -> None:
     open_before = served.machine.connect(8000)
     served.guest.notice = json.dumps({"action": "terminate", "time": "2026-11-30T03:04:05Z"})
-    eventually(lambda: (s := _status(served)) is not None and s.state == "reclaimed", 30)
+    eventually(lambda: (s := _status(served)) is not None and s.state == "reclaimed")
     status = served.status()
     assert status is not None and status.cause.startswith("reclaimed at 03:04 UTC")
     with pytest.raises(ConnectionRefusedError):
@@ -151,4 +151,4 @@ def test_a_reclaim_lets_running_requests_end_and_nobody_new_in(served: Served) -
 
 def test_the_end_turns_it_off(served: Served) -> None:
     served.machine.exec(["systemctl", "start", "--no-block", "flexserve-deadline.service"])
-    assert served.guest.off.wait(40)
+    assert served.guest.off.wait(120)

@@ -122,7 +122,7 @@ def test_a_server_that_dies_is_started_again(sandbox: Sandbox) -> None:
         except ConnectionError:
             return False
 
-    eventually(again, 30)
+    eventually(again)
 
 
 def test_power_cut_and_again_and_off_from_inside(sandbox: Sandbox) -> None:

@@ -93,7 +93,7 @@ def server(model: Path) -> Iterator[str]:
             assert process.poll() is None
             return False
 
-    eventually(healthy, 60)
+    eventually(healthy)
     yield base
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
