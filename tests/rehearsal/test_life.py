@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import secrets
 import socket
+import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +19,7 @@ from typing import Any
 import pytest
 
 from rehearsal.faults import FAULTS
+from rehearsal.hold import FILE
 from rehearsal.hunt import ProcessWatch, in_files, in_image_layers
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
@@ -43,6 +47,7 @@ class Life:
     all_containers: list[str] = field(default_factory=list)
     on_hold: set[str] = field(default_factory=set)
     journal: str = ""
+    env_mode: int = 0
     left_before_planting: list[object] = field(default_factory=list)
     left_after_planting: list[object] = field(default_factory=list)
 
@@ -81,6 +86,7 @@ def life(root: Path) -> Iterator[Life]:
         seen.ran["clients"] = rehearsal.product.flexserve(
             "tunnel", "-s", "tpu-v6e", "--port", "0", "--exec", f"{sys.executable} {root}/tests/tunnel/clients.py", timeout=120
         )
+        rehearsal.hold(60, wait=lambda _: _second_terminal(seen, machine))
         seen.ran["logs"] = rehearsal.product.flexserve("logs", "-s", "tpu-v6e")
         with socket.create_server(("127.0.0.1", 0)) as busy:
             seen.ran["busy port"] = rehearsal.step("tunnel", "--port", str(busy.getsockname()[1]), timeout=60)
@@ -103,6 +109,36 @@ def life(root: Path) -> Iterator[Life]:
         stage.google.put_disk("left-over", "europe-west4-a")
     seen.left_after_planting = list(rehearsal.verdict.left)
     yield seen
+
+
+def _second_terminal(seen: Life, machine: Any) -> None:
+    """What a held rehearsal says to type is typed, in a shell whose variables lead elsewhere; then a real ssh logs in.
+
+    The agent turns OS Login on, as on Google's machines; its modules are not in this one, so sshd does without and gets the key
+    by hand.
+    """
+    rehearsal, key = seen.rehearsal, seen.rehearsal.folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    public = key.with_suffix(".pub").read_text().strip()
+    key_in = f"mkdir -p -m 700 /root/.ssh && echo '{public}' >/root/.ssh/authorized_keys"
+    no_os_login = "echo UsePAM no >/etc/ssh/sshd_config.d/00-no-os-login.conf && systemctl reload ssh"
+    assert machine.exec(["sh", "-c", f"{key_in} && {no_os_login}"]).returncode == 0
+    ssh = (
+        f"ssh -F none -i {key} -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+        " -o ProxyCommand='flexserve tunnel -s tpu-v6e --on-stdin --remote-port 22' root@tpu-v6e 'cat; uname -n'"
+    )
+    file = rehearsal.folder / FILE
+    seen.env_mode = file.stat().st_mode & 0o777
+    foreign = {"AWS_PROFILE": "real", "GOOGLE_APPLICATION_CREDENTIALS": "/nowhere", "all_proxy": "http://127.0.0.1:9"}
+    for name, line in {
+        "held status": "flexserve status -s tpu-v6e --json",
+        "held foreign": "env",
+        "held ssh": f"echo through | {ssh}",
+    }.items():
+        argv = ["sh", "-c", f". {file}; {line}"]
+        began = time.monotonic()
+        done = subprocess.run(argv, env={**os.environ, **foreign}, capture_output=True, text=True, timeout=120, check=False)
+        seen.ran[name] = Ran(tuple(argv), done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
 
 def _look(seen: Life, stage: GceFlexStage, step: str) -> tuple[str, Any]:
@@ -172,6 +208,20 @@ def test_a_throttled_pull_ends_soon_and_up_goes_on_with_the_same_machine_when_it
 
 def test_docker_is_started_before_dpkg_is_through(life):
     assert 0 < life.journal.index("Starting docker.service") < life.journal.index("target.wants/docker.socket")
+
+
+def test_a_held_rehearsal_is_reached_from_a_second_terminal(life):
+    assert life.ran["held status"].document["state"] == "serving"
+    told = life.ran["held foreign"].stdout
+    assert "AWS_PROFILE" not in told and "/nowhere" not in told
+    assert life.env_mode == 0o600 and not (life.rehearsal.folder / FILE).exists()
+    assert [step["command"] for step in life.rehearsal.verdict.steps].count("hold") == 1
+
+
+def test_a_real_ssh_logs_in_through_the_tunnel(life):
+    """Its own client, the machine's own sshd, the local cloud's firewall rule; what is typed goes there, its end too."""
+    said = life.ran["held ssh"]
+    assert said.stdout.splitlines()[0] == "through" and len(said.stdout.splitlines()) == 2, said.stderr
 
 
 def test_the_answer_holds_the_nonce(life):
