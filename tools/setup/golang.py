@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tools.setup.engine import sources
+from tools.setup.engine import HOW, sources
 from tools.setup.host import Host
 from tools.setup.step import StepFailed
 from tools.setup.versions import go_directive, parse
@@ -15,12 +15,9 @@ from tools.setup.work import Count, Work
 _SWITCHES_TOOLCHAIN = (1, 21)  # from here on `go` fetches a newer toolchain by itself when a module asks for it
 _TO_COMPILE = "{{if .Stale}}{{.ImportPath}}{{end}}"  # stale: not in the build cache as it would be compiled now
 _PACKAGE = re.compile(r"^[a-z][\w.-]*(?:/|$)", re.MULTILINE)  # as `go list` and `go build -v` print them, one a line
-# A third of the compiler's work, as measured on the engine's own packages, is what nobody here needs: debugging tables that the
-# linker strips again, and collecting garbage after every few megabytes (so it takes about 400 MB a process). Inlining stays:
-# without it `pulumi` would start half as slow again, each time.
-# The tag leaves out what Google's storage client loads for gRPC inside Google Cloud, 144 packages: state in gs:// goes by HTTP.
-_QUICK = ("-trimpath", "-tags", "disable_grpc_modules", "-gcflags", "all=-dwarf=false")
-_COLLECT_AT = "800"  # GOGC, percent
+_COLLECT_AT = (
+    "800"  # GOGC, percent: collecting after every few megabytes is part of a compiler's work; so it takes 400 MB a process
+)
 _NETWORK = re.compile(r"i/o timeout|connection reset|unexpected EOF|TLS handshake timeout|502 Bad Gateway|503 Service")
 
 
@@ -54,7 +51,7 @@ def require(host: Host, name: str) -> str:
 def build(host: Host, work: Work, name: str, package: str, out: Path, flags: str) -> None:
     """Build one command of `tools/NAME`. First Go is asked what it will compile: that is what the bar counts."""
     go = require(host, name)
-    how = [*_QUICK, "-ldflags", flags]  # part of what the build cache goes by: the same for both commands
+    how = [*HOW, "-ldflags", flags]  # part of what the build cache goes by: the same for both commands
     where = {"environ": go_environ(host), "cwd": sources(host, name)}
     for last in (False, True):
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.setup import golang
 from tools.setup.cache import building, digest, link
-from tools.setup.engine import sources
+from tools.setup.engine import HOW, sources
 from tools.setup.host import Host
 from tools.setup.step import REHEARSAL, Skip, Step, StepFailed
 from tools.setup.versions import module
@@ -20,10 +20,10 @@ _GUIDE = "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-m
 
 
 def key(host: Host) -> str:
-    """The pinned modules, the stand-in for the one that is not served, and this kind of machine."""
+    """The pinned modules, the stand-in for the one that is not served, how they are compiled, and this kind of machine."""
     folder = sources(host, NAME)
     files = [folder / name for name in ("go.mod", "go.sum", "tools.go", "uuid/go.mod", "uuid/uuid.go")]
-    return digest(*files, platform.system(), platform.machine())
+    return digest(*files, *HOW, platform.system(), platform.machine())
 
 
 def built(host: Host) -> Path:
