@@ -190,6 +190,9 @@ def test_the_build_is_made_once_on_a_machine_that_is_gone_before_the_card_is_pai
     assert life.built == sorted(["manifest.json", made["manifest"]["archive"]]) and life.machines == 0
     (taken,) = (p for p in life.ran["status"].document["phases"] if p["name"] == "build")
     assert taken["result"] == "done"  # and the patch, which is applied to what was built, was too
+    told = life.ran["status"].document["build"]
+    assert (told["key"], told["builder"]) == (made["key"], None)
+    assert (told["kept"]["place"], told["kept"]["bytes"]) == (made["place"], made["bytes"])
 
 
 def test_the_answer_holds_the_nonce(life):
