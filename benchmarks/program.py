@@ -40,7 +40,7 @@ class Mocks(pulumi.runtime.Mocks):
     def call(self, args):
         return {"outputs": {}}
 
-pulumi.runtime.set_mocks(Mocks(), project="flexserve", stack=STACK)
+pulumi.runtime.set_mocks(Mocks(), project="flexserve", stack=STACK, preview=True)
 pulumi.runtime.config.set_all_config({k: v if isinstance(v, str) else json.dumps(v) for k, v in config.items()})
 
 @pulumi.runtime.test
