@@ -40,7 +40,7 @@ def test_the_program_asks_again(monkeypatch: pytest.MonkeyPatch):
         return Answer()
 
     monkeypatch.setattr(pulumi.runtime, "invoke", invoke)
-    assert program.recorded("a-stack") == program.Recorded(None, live=False)
+    assert program.recorded("a-stack", "gce_flex") == program.Recorded(None, live=False)
 
 
 @pytest.mark.parametrize(("words", "asked"), [("EOF", len(halfread.WAITS_S) + 1), ("permission denied", 1)])
@@ -54,7 +54,7 @@ def test_the_program_gives_up_after_the_last_wait_and_at_once_for_another_reason
     monkeypatch.setattr(pulumi.runtime, "invoke", invoke)
     monkeypatch.setattr("infra.halfread.time.sleep", lambda _: None)
     with pytest.raises(FlexserveError, match="does not tell the program"):
-        program.recorded("a-stack")
+        program.recorded("a-stack", "gce_flex")
     assert len(times) == asked
 
 

@@ -104,12 +104,12 @@ def test_the_engine_own_state_is_read_for_the_kept_value_and_a_machine():
     from infra.program import read
 
     stack = "urn:pulumi:s::flexserve::"
-    nothing = read({})
+    nothing = read({}, "gce_flex")
     assert (nothing.kept, nothing.live) == (None, False)
     stash = {f"{stack}pulumi:index:Stash::kept": {"type": "pulumi:index:Stash", "outputs": {"input": OLD.as_state(), "output": {}}}}
-    assert (read(stash).kept, read(stash).live) == (OLD, False)
+    assert (read(stash, "gce_flex").kept, read(stash, "gce_flex").live) == (OLD, False)
     machine = {f"{stack}x::vm": {"type": "gcp:compute/instance:Instance", "outputs": {}}}
-    assert read({**stash, **machine}).live is True
+    assert read({**stash, **machine}, "gce_flex").live is True
 
 
 def machine(dead: str = "") -> Machine:

@@ -47,17 +47,19 @@ def test_a_sparse_file_is_read_where_it_has_data(tmp_path):
 
 @pytest.mark.parametrize("place", ["argv", "environment"])
 def test_a_process_that_holds_it_is_seen(place):
-    argv = [sys.executable, "-c", "import time; time.sleep(30)", *([TOKEN] if place == "argv" else [])]
+    argv = [sys.executable, "-c", "import time; print(flush=True); time.sleep(30)", *([TOKEN] if place == "argv" else [])]
     environment = {**os.environ, **({"SOME_TOKEN": TOKEN} if place == "environment" else {})}
-    process = subprocess.Popen(argv, env=environment)
+    process = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE)
+    assert process.stdout is not None
     try:
+        process.stdout.readline()  # a process that is just being loaded has no arguments yet
         watch = ProcessWatch(TOKEN, "hf_anotherTokenThatIsNotThere")
         watch.look()
         assert watch.seen[TOKEN]
         assert not watch.seen["hf_anotherTokenThatIsNotThere"]
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_the_private_project_does_not_take_the_lock_of_the_operators_state(tmp_path):

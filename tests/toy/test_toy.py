@@ -91,7 +91,7 @@ def test_it_registers_through_the_same_program(settled):
     (machine,) = [r for r in got if r.typ == "toy:index:Machine"]
     assert machine.name == "machine" and outputs["zone"] == "north-room" and outputs["access"]["kind"] == "iap"
     assert outputs["id"] == first.kept.id == from_state(first.kept.as_state()).id
-    assert read_state({"urn:x": {"type": "toy:index:Machine", "outputs": {}}}).live is True
+    assert read_state({"urn:x": {"type": "toy:index:Machine", "outputs": {}}}, "toy").live is True
 
 
 def test_the_outputs_of_the_recipe_are_those_that_it_exports_and_that_the_command_line_reads(settled):

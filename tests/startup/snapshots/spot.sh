@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/721e25f2534a # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/548325f54df3 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -3270,7 +3270,8 @@ from verdict.exit_codes import ExitCode
 class FlexserveError(Exception):
     """Something went wrong that the operator can understand.
 
-    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it. What looks like a secret's value
+    `what` is one sentence; `why` and `way_out` may be empty when they would only repeat it; an `error: ` that
+    somebody else's message begins with is left out of `why`. What looks like a secret's value
     is in none of them, whoever the words are from.
     """
 
@@ -3282,7 +3283,7 @@ class FlexserveError(Exception):
     def __init__(self, what: str, *, why: str = "", way_out: str = "", exit_code: ExitCode | None = None) -> None:
         from verdict.secrets import hidden  # most commands end without an error
 
-        self.what, self.why, self.way_out = hidden(what), hidden(why), hidden(way_out)
+        self.what, self.why, self.way_out = hidden(what), hidden(why.removeprefix("error: ")), hidden(way_out)
         super().__init__(self.what)
         if exit_code is not None:
             self.exit_code = exit_code
