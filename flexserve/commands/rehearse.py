@@ -12,6 +12,8 @@ from typing import Any
 from verdict.errors import BadConfig
 from verdict.exit_codes import ExitCode
 
+HOLD_MAX_S = 30 * 86_400
+
 
 def run(
     root: Path,
@@ -56,10 +58,14 @@ def held_for(text: str) -> int:
     """Seconds of a `--hold`. Raises `BadConfig`."""
     from infra.duration import parse_seconds
 
+    example = "for example flexserve rehearse tpu-v6e --hold 30m"
     try:
-        return parse_seconds(text)
+        seconds = parse_seconds(text)
     except ValueError as error:
-        raise BadConfig(f"--hold {text}: {error}", way_out="for example flexserve rehearse tpu-v6e --hold 30m") from error
+        raise BadConfig(f"--hold {text}: {error}", way_out=example) from error
+    if not 0 < seconds <= HOLD_MAX_S:
+        raise BadConfig(f"--hold {text}: from one second to 30 days", way_out=example)
+    return seconds
 
 
 def failed(failure: object) -> list[str]:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from verdict.errors import FlexserveError
 
-_HELD = re.compile(r"^\s*(\S.*): created by (.*)@(\S*) \(pid (\d+)\) at (\S+)$", re.MULTILINE)
+_HELD = re.compile(r"^\s*(\S.*): created by (.*)@(\S*) \(pid ([0-9]{1,10})\) at (\S+)$", re.MULTILINE)
 
 
 class Holder(NamedTuple):
@@ -41,17 +41,17 @@ class Holder(NamedTuple):
 
     def clear(self) -> bool:
         """Remove the lock of a process that is gone; whether it did. It has to lie in a folder and to say what the engine said."""
-        parts = urlsplit(self.address)
-        file = Path(unquote(parts.path))
-        if parts.scheme != "file" or not self.gone:
-            return False
         try:
+            parts = urlsplit(self.address)
+            file = Path(unquote(parts.path))
+            if (parts.scheme, parts.netloc) != ("file", "") or not self.gone:
+                return False
             held = json.loads(file.read_text(encoding="utf-8"))
             if (held["pid"], held["hostname"]) != (self.pid, self.host):
                 return False
             file.unlink()
             file.with_name(f"{file.name}.attrs").unlink(missing_ok=True)
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return False
         return True
 

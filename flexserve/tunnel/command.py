@@ -25,6 +25,7 @@ from verdict.exit_codes import ExitCode
 
 DEFAULT_PORT = 8000
 _LIVE_S = 0.5
+_LOOK_S = 0.05
 _CHILD_S = 5.0  # a command that ignores SIGTERM is killed after this long
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last: the terminal was closed, or ssh has ended
 
@@ -160,7 +161,7 @@ async def _with_command(tunnel: Tunnel, line: str, stopping: asyncio.Event) -> i
         if not ended.done():
             send(signal.SIGTERM)
             try:
-                await asyncio.wait_for(asyncio.shield(ended), _CHILD_S)
+                await asyncio.wait_for(_all_ended(ended, child.pid if own_group else None), _CHILD_S)
             except TimeoutError:
                 send(signal.SIGKILL)
                 await ended
@@ -169,6 +170,15 @@ async def _with_command(tunnel: Tunnel, line: str, stopping: asyncio.Event) -> i
             return ExitCode.INTERRUPTED
     code = ended.result()
     return code if code >= 0 else 128 - code
+
+
+async def _all_ended(ended: asyncio.Future[int], group: int | None) -> None:
+    """The command, and what it had started in its group: a shell ends at once where a child of it takes no SIGTERM."""
+    await asyncio.shield(ended)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while group is not None:
+            os.killpg(group, 0)
+            await asyncio.sleep(_LOOK_S)
 
 
 async def _live(tunnel: Tunnel, options: Options, reporter: Reporter) -> None:

@@ -23,8 +23,9 @@ class CloudClock:
     def hear(self, date: str) -> datetime | None:
         """Note an answer's `Date`; it, in UTC. None for what is no date."""
         try:
-            said = parsedate_to_datetime(date).astimezone(UTC)
-        except ValueError:
+            said = parsedate_to_datetime(date)
+            said = (said if said.tzinfo else said.replace(tzinfo=UTC)).astimezone(UTC)  # RFC 5322: -0000 is UTC
+        except (ValueError, OverflowError):
             return None
         self._heard = (said.timestamp(), self.steady())
         return said

@@ -72,7 +72,16 @@ def test_a_lock_that_says_something_else_by_now_stays(lock, ended):
     assert not locked.unlocked(print) and len(lock.files()) == 2
 
 
-@pytest.mark.parametrize("address", ["gs://bucket/.pulumi/locks/s/x.json", "file:///nowhere/x.json"])
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"pid": 1'])
+def test_a_lock_that_cannot_be_read_stays(lock, ended, tmp_path, text):
+    locked = Locked("s", lock((HERE, ended)))
+    (tmp_path / "a folder" / "0.json").write_text(text)
+    assert not locked.unlocked(print) and len(lock.files()) == 2
+
+
+@pytest.mark.parametrize(
+    "address", ["gs://bucket/.pulumi/locks/s/x.json", "file:///nowhere/x.json", "file://elsewhere/x.json", "file://[/x.json"]
+)
 def test_a_lock_that_is_not_in_a_folder_of_this_host_stays(address, ended):
     locked = Locked("s", f"error: locked\n  {address}: created by ops@{HERE} (pid {ended}) at 2026-11-29T18:34:04Z")
     assert not locked.unlocked(print)

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from email.utils import formatdate
 
 import pytest
@@ -51,6 +52,17 @@ def test_what_was_heard_before_is_not_asked_again_and_time_goes_on():
     assert program.window_begins(lambda: pytest.fail("asked again"), [].append, ours) == CLOUD + 35
 
 
+@pytest.mark.parametrize("zone", ["", " -0000"])
+def test_a_date_without_a_zone_is_utc_wherever_this_machine_is(monkeypatch, zone):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert here().hear(f"Mon, 30 Nov 2026 10:00:00{zone}") == datetime(2026, 11, 30, 10, tzinfo=UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_a_cloud_that_refuses_tells_its_time_as_well():
     ours = here(HOUR)
 
@@ -61,7 +73,7 @@ def test_a_cloud_that_refuses_tells_its_time_as_well():
     assert program.window_begins(refuses, [].append, ours) == CLOUD
 
 
-@pytest.mark.parametrize("date", [None, "yesterday", ""])
+@pytest.mark.parametrize("date", [None, "yesterday", "", "Fri, 31 Dec 9999 23:59:59 -1200"])
 def test_without_an_answer_our_own_clock_has_to_do_and_that_is_told(date):
     told, ours = [], here(5)
 

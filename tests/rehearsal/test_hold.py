@@ -78,6 +78,12 @@ def test_how_long(text, seconds):
     assert held_for(text) == seconds
 
 
+@pytest.mark.parametrize("text", ["0", "31d", "100000000d"])
+def test_no_time_to_hold(text):
+    with pytest.raises(BadConfig, match="from one second to 30 days"):
+        held_for(text)
+
+
 @pytest.mark.parametrize("text", ["soon", "tpu-v6e", ""])
 def test_no_time(text):
     with pytest.raises(BadConfig, match="is not a duration"):

@@ -131,6 +131,19 @@ def test_a_stop_ends_the_command_too(started, tmp_path) -> None:
     assert ended(int(mark.read_text()))
 
 
+def test_a_stop_ends_what_takes_no_sigterm_though_its_shell_does(started, tmp_path) -> None:
+    mark = tmp_path / "pid"
+    process = started("vm", f"exec=(trap '' TERM; sh -c 'echo $$ > {mark}; exec sleep 600') & exec sleep 600")
+    for _ in range(20 * LIMIT_S):
+        if mark.exists() and mark.read_text().strip():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130
+    assert ended(int(mark.read_text()))
+
+
 def test_a_tunnel_that_is_killed_leaves_no_command_behind(started, tmp_path) -> None:
     """SIGKILL is seen by no handler. The command and what it started are in a group of their own: all of it goes."""
     marks = [tmp_path / name for name in ("shell", "child")]
@@ -288,6 +301,53 @@ def test_stdin_ends_in_order_when_it_is_told_to_stop(started, world, number) -> 
             break
         time.sleep(0.05)
     assert world.relay.sessions == 0
+
+
+@pytest.mark.parametrize("size", [1000, 3_000_000])
+def test_a_stdout_that_cannot_be_written_is_an_error(started, size) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = started("vm", "stdin", stdin=subprocess.PIPE, stdout=full)
+    process.stdin.write(b"send %d\n" % size)
+    process.stdin.flush()
+    assert process.wait(LIMIT_S) == 1
+    assert b"stdout cannot be written" in process.stderr.read()
+
+
+def test_the_end_of_stdouts_reader_is_the_end_though_stdin_goes_on(started) -> None:
+    process = started("vm", "stdin", stdin=subprocess.PIPE)
+    process.stdin.write(b"send 3000000\n")
+    process.stdin.flush()
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(LIMIT_S) == 0
+
+
+@pytest.mark.parametrize(("more", "code"), [((), 130), (("expires=2", "quick"), 8)])
+def test_a_stdout_that_nobody_reads_does_not_hold_the_end_up(started, more, code) -> None:
+    process = started("vm", "stdin", "json", *more, stdin=subprocess.PIPE)
+    process.stdin.write(b"sendkeep 3000000\n")
+    process.stdin.flush()
+    assert b"opened" in process.stderr.readline()
+    if not more:
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(LIMIT_S) == code
+
+
+def test_descriptors_that_do_not_block_lose_nothing(started) -> None:
+    (theirs_in, ours_in), (ours_out, theirs_out) = os.pipe(), os.pipe()
+    for descriptor in (theirs_in, theirs_out):
+        os.set_blocking(descriptor, False)
+    process = started("vm", "stdin", stdin=theirs_in, stdout=theirs_out)
+    os.close(theirs_in)
+    os.close(theirs_out)
+    time.sleep(1)  # nothing to read yet
+    os.write(ours_in, b"send 3000000\n")
+    time.sleep(1)  # and no room to write
+    with open(ours_out, "rb") as answer:  # noqa: PTH123
+        assert answer.read() == stream(3_000_000)
+    assert process.wait(LIMIT_S) == 0
+    os.close(ours_in)
 
 
 def test_with_stdin_events_go_to_stderr(started) -> None:
