@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +20,10 @@ from infra.access import Iap
 from rehearsal.relay import Relay
 from tests.tunnel.backend import Backend
 
+SCRIPT = Path(__file__).with_name("run_tunnel.py")
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 120  # a busy machine is many times slower
+Started = Callable[..., "subprocess.Popen[bytes]"]
 PATIENT = Limits()  # where nothing is to go wrong: a busy machine is many times slower
 SHORT = Limits(
     link_s=5,
@@ -87,6 +95,32 @@ def world(shared, monkeypatch: pytest.MonkeyPatch) -> World:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "FLEXSERVE_IAP_URL"):
         monkeypatch.delenv(name, raising=False)
     return World(*shared, events=[])
+
+
+@pytest.fixture
+def started(world: World) -> Iterator[Started]:
+    running: list[subprocess.Popen[bytes]] = []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "FLEXSERVE_IAP_URL": world.relay.url,
+        "SSL_CERT_FILE": str(world.relay.ca_file),
+        "GOOGLE_OAUTH_ACCESS_TOKEN": "a-very-secret-token",
+    }
+
+    def start(*words: str, **more) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        running.append(subprocess.Popen([sys.executable, str(SCRIPT), *words], env=environment, **pipes))
+        return running[-1]
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 async def until(condition, seconds: float = 60.0) -> bool:
