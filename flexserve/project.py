@@ -109,7 +109,11 @@ PASSPHRASE_RULE = (
 
 def find(start: Path | None = None) -> Project:
     """The project at or above `start` (the working folder). Raises `BadConfig` outside of one."""
-    here = (start or Path.cwd()).resolve()
+    try:
+        here = (start or Path.cwd()).resolve()
+    except FileNotFoundError:
+        way_out = "change into the checkout; a rehearsal that was held takes its folder along when it ends"
+        raise BadConfig("the working folder is no longer there", way_out=way_out) from None
     for folder in (here, *here.parents):
         file = folder / "Pulumi.yaml"
         if file.is_file() and _NAME.search(file.read_text(encoding="utf-8", errors="replace")):

@@ -12,7 +12,7 @@ import pytest
 
 from flexserve import project as projects
 from rehearsal.folders import new_folder
-from verdict.errors import FlexserveError
+from verdict.errors import BadConfig, FlexserveError
 from verdict.places import below_home, cache_root
 
 PLAN = ["plan", "-s", "tpu-v6e"]
@@ -81,3 +81,12 @@ def test_colour_is_for_terminals_that_want_it(project, root, more, coloured, wor
                 break
     os.close(ours)
     assert process.returncode in (0, 3) and (b"\033[" in said) == coloured and b"Traceback" not in said
+
+
+def test_a_working_folder_that_is_no_longer_there_is_told(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(BadConfig, match="no longer there"):
+        projects.find()

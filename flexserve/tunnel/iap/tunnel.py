@@ -250,7 +250,7 @@ class IapTunnel(Tunnel):
         error = failure.error(self._access, auth.member())
         phase = await self._phase() if failure.ending.code == 4003 else ""
         if phase:
-            error.why = f"the machine is still starting: phase {phase}" + (f"; {error.why}" if error.why else "")
+            error.why = f"the machine is in phase {phase}" + (f"; {error.why}" if error.why else "")
         return error
 
     async def _phase(self) -> str:
