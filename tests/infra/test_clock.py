@@ -112,3 +112,12 @@ def test_credentials_that_a_wrong_clock_makes_useless_are_not_blamed_on_the_cred
         with pytest.raises(NoAccess, match="this machine's clock is 60 min ahead of the cloud's") as refused:
             Session("us-east-1").call("ec2", "describe_regions")
         assert "AuthFailure" in refused.value.why and "timedatectl" in refused.value.way_out
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_only_an_update_asks_the_cloud_for_the_time(monkeypatch, tpu_v6e, dry):
+    asked = []
+    monkeypatch.setattr("pulumi.runtime.is_dry_run", lambda: dry)
+    monkeypatch.setattr(program, "window_begins", lambda *_: asked.append("the cloud") or CLOUD)
+    begins = program.now(tpu_v6e())
+    assert (asked, begins == CLOUD) == (([], False) if dry else (["the cloud"], True))
