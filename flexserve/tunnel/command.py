@@ -15,7 +15,7 @@ from typing import TextIO
 
 from flexserve.tunnel import loops, stdio
 from flexserve.tunnel.dial import open_tunnel
-from flexserve.tunnel.events import Event, Stats
+from flexserve.tunnel.events import ALONE, Event, Stats
 from flexserve.tunnel.leash import leashed
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.say import Reporter
@@ -73,8 +73,8 @@ def run(access: Access, command: Command, streams: Streams | None = None) -> int
 
 
 async def _over_stdin(access: Access, command: Command, streams: Streams) -> int:
-    # stdout is the connection's: events go to stderr, and only where they are asked for.
-    options = _telling(command.options, Reporter(streams.err, streams.err, json=True)) if command.json else command.options
+    # stdout is the connection's: events go to stderr; unless they are asked for, only what nothing else would tell.
+    options = _telling(command.options, Reporter(streams.err, streams.err, json=command.json), all_of_it=command.json)
     stopping = asyncio.Event()
     with _signals(stopping):
         serving = asyncio.ensure_future(stdio.serve(access, options))
@@ -97,12 +97,13 @@ async def _serve(access: Access, command: Command, streams: Streams) -> int:
         return await _stay(access, _telling(command.options, reporter), command, stopping, reporter)
 
 
-def _telling(options: Options, reporter: Reporter) -> Options:
+def _telling(options: Options, reporter: Reporter, *, all_of_it: bool = True) -> Options:
     """The same options, their events told to `reporter` as well."""
     theirs = options.on_event
 
     def tell(event: Event) -> None:
-        reporter.event(event)
+        if all_of_it or event.kind in ALONE:
+            reporter.event(event)
         if theirs is not None:
             theirs(event)
 

@@ -46,7 +46,26 @@ KINDS: dict[str, Kind] = {
         ("connection", *_BROKEN),
         "Compute Engine, EC2",
     ),
-    "closed": Kind("a connection ended as it should", ("connection", *_COUNTED), (), "Compute Engine"),
+    "unreachable": Kind(
+        "no client gets through, and why; told once, until one does (Compute Engine: the link is tried again)",
+        ("cause", "why"),
+        ("connection", "way_out", *_BROKEN),
+        "Compute Engine, SageMaker",
+    ),
+    "reachable": Kind("after that: clients get through again", ("seconds",), (), "Compute Engine, SageMaker"),
+    "unanswered": Kind(
+        "the cloud cannot be asked whether the machine still exists; told once, until it answers. The tunnel stays",
+        ("why",),
+        ("way_out",),
+    ),
+    "answered": Kind("after that: the cloud answers again, and the machine still exists", ("seconds",)),
+    "lingering": Kind(
+        "over stdin and stdout: stdin has ended, nothing comes from the machine, and that is waited for a little longer",
+        ("connection", "seconds"),
+        (),
+        "Compute Engine",
+    ),
+    "closed": Kind("a connection ended as it should", ("connection", *_COUNTED), ("why",), "Compute Engine"),
     "reset": Kind("a connection was reset, and why", ("connection", "cause", "why"), (*_COUNTED, *_BROKEN), "Compute Engine, EC2"),
     "stopped": Kind("the tunnel has ended; sums", ("connections", "bytes_up", "bytes_down"), ("resets",)),
     "expired": Kind("the window closed: the last line", _ERROR),
@@ -55,6 +74,11 @@ KINDS: dict[str, Kind] = {
 }
 ENDS = ("expired", "reclaimed", "failed")
 """How it can end that is no stop and no command's end. On the command line this is the last line, once, after `stopped`."""
+
+
+SPELLS = ("unreachable", "reachable", "unanswered", "answered")
+ALONE = (*SPELLS, "lingering", "closed")
+"""What an operator is told, where it has a sentence, also over stdin and stdout; there nothing else is before the end."""
 
 
 def end_of(error: FlexserveError) -> Event:

@@ -57,6 +57,14 @@ def client_is_gone(client: tuple[str, int], server: tuple[str, int]) -> bool | N
     return bool(struct.unpack_from("=I", answer, _INODE)[0] == 0)
 
 
+def is_gone(local: asyncio.BaseTransport) -> bool | None:
+    """Whichever of the two fits the transport's socket."""
+    ours, theirs = local.get_extra_info("sockname"), local.get_extra_info("peername")
+    if isinstance(ours, tuple) and isinstance(theirs, tuple):
+        return client_is_gone(theirs, ours)
+    return pair_is_gone(local.get_extra_info("socket").fileno())
+
+
 def reset(local: asyncio.WriteTransport) -> None:
     """Close with RST: what is still in our buffers is dropped, and the client knows."""
     connected = local.get_extra_info("socket")

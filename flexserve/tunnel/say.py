@@ -7,7 +7,7 @@ import json as encoder
 from typing import TextIO
 
 from flexserve.output import columns
-from flexserve.tunnel.events import ENDS, Event
+from flexserve.tunnel.events import ALONE, ENDS, Event
 
 _CLEAR = "\r\x1b[K"
 
@@ -57,9 +57,29 @@ class Reporter:
         if event.kind == "reset":
             said = f" ({fields['detail']})" if fields.get("detail") else ""
             return f"connection {fields['connection']} was reset: {fields['why']}{said}"
+        if event.kind in ALONE:
+            return self._spell(event)
         if event.kind == "resumed":
             return f"connection {fields['connection']} is resumed: {fields.get('detail') or fields['cause']}"
         return ""
+
+    def _spell(self, event: Event) -> str:
+        fields = event.fields
+        if event.kind == "reachable":
+            return f"the machine is reached again, after {fields['seconds']} s"
+        if event.kind == "lingering":
+            return f"stdin has ended; waits {fields['seconds']:g} s for more from the machine"
+        if event.kind == "answered":
+            return f"the cloud answers again, after {fields['seconds']} s: the machine still exists"
+        if "why" not in fields:
+            return ""
+        if event.kind == "closed":
+            return f"closed: {fields['why']}"
+        why = f"{fields['why']} ({fields['detail']})" if fields.get("detail") else fields["why"]
+        out = f"; {fields['way_out']}" if fields.get("way_out") else ""
+        if event.kind == "unreachable":
+            return f"no client gets through: {why}{out}"
+        return f"the cloud cannot be asked whether the machine still exists, the tunnel stays: {why}{out}"
 
 
 def _write(stream: TextIO, text: str) -> None:

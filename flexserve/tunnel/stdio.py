@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from flexserve.tunnel import ends
 from flexserve.tunnel.options import Options
 from infra.access import Access, Iap
 from verdict.errors import BadConfig, FlexserveError
@@ -42,10 +41,10 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
     relay.start()
     clean = False
     try:
-        async with ends.watched(options, tunnel.fail):
+        async with tunnel.ends.watched(tunnel.fail):
             await tunnel.serve_socket(ours)
             # The machine's side ended while ours had not: a server that says goodbye, or one whose machine is being taken away.
-            if not relay.said_all.is_set() and (gone := await ends.gone(options)):
+            if not relay.said_all.is_set() and (gone := await tunnel.ends.gone()):
                 tunnel.fail(gone)
                 raise gone
         clean = True

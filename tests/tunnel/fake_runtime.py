@@ -35,8 +35,8 @@ class FakeRuntime:
     `real` asks the OpenAI server on port `behind`, as the container of an endpoint does.
     """
 
-    def __init__(self, behind: int = 0) -> None:
-        self.behind = behind
+    def __init__(self, behind: int = 0, port: int = 0) -> None:
+        self.behind, self._port = behind, port
 
     def __enter__(self) -> FakeRuntime:
         outer = self
@@ -82,7 +82,7 @@ class FakeRuntime:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         Thread(target=self._server.serve_forever, daemon=True).start()
         return self

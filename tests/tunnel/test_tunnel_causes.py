@@ -109,11 +109,11 @@ async def test_the_cloud_is_not_asked_before_it_is_time() -> None:
         limits=limits, expires_at=datetime.now(UTC) + timedelta(hours=1), expired=lambda: asked.append(datetime.now(UTC))
     )
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(ends.until_gone(options), 0.2)
+        await asyncio.wait_for(ends.Ends(options).until_gone(), 0.2)
     assert asked == []
     over = replace(options, expires_at=datetime.now(UTC), expired=lambda: datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
     async with asyncio.timeout(20):
-        assert (await ends.until_gone(over)).what.startswith("expired at ")
+        assert (await ends.Ends(over).until_gone()).what.startswith("expired at ")
 
 
 async def test_a_permission_taken_away_ends_the_running_tunnel(world) -> None:

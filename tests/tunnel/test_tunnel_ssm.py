@@ -156,7 +156,7 @@ def test_an_idle_tunnel_ends_when_the_machine_goes(service, pids, how) -> None:
         gone = ended(opened)
     assert isinstance(gone, Gone)
     assert gone.what.startswith({"window": "expired at ", "reclaim": "the machine was reclaimed"}[how])
-    assert events == ["listening", "expired", "stopped"]
+    assert events == ["listening", "unanswered", "answered", "expired", "stopped"]
 
 
 def test_without_the_plugin(service, monkeypatch, tmp_path) -> None:

@@ -83,6 +83,38 @@ def test_stdin_tells_the_cause_of_any_other_end(started, instance, remote, code,
     assert told in process.stderr.read()
 
 
+@pytest.mark.parametrize(
+    ("remote", "asked", "answer", "waits"),
+    [(8000, b"sendkeep 1000\n", stream(1000), True), (22, b"", b"SSH-2.0-stand-in\r\n", False), (8000, b"", b"", False)],
+)
+def test_a_stdin_that_has_ended_is_an_end_once_the_machine_is_silent(started, remote, asked, answer, waits) -> None:
+    """As with `</dev/null`, or on a connection that the server keeps open: all that comes is written, the wait is told, and 0."""
+    process = started("vm", "stdin", "brief", f"remote={remote}", stdin=subprocess.PIPE)
+    out, err = process.communicate(asked, timeout=LIMIT_S)
+    assert (out, process.returncode) == (answer, 0)
+    said = err.decode().splitlines()
+    assert ("stdin has ended; waits 3 s for more from the machine" in said) == waits
+    assert said[-1].startswith("closed: stdin had ended, then ")
+
+
+def test_an_answer_that_never_comes_is_no_clean_end(started) -> None:
+    process = started("vm", "stdin", "brief", "json", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"echo\n", timeout=LIMIT_S)
+    assert (out, process.returncode) == (b"", 6)
+    events = [json.loads(line) for line in err.splitlines()]
+    assert [event["event"] for event in events] == ["opened", "lingering", "reset", "stopped", "failed"]
+    assert events[-1]["kind"] == "timed-out" and "keep stdin open" in events[-1]["way_out"]
+    assert [event["cause"] for event in events if event["event"] == "reset"] == ["no-answer"]
+
+
+def test_an_answer_that_comes_late_is_whole(started) -> None:
+    """The wait begins anew with every byte; a lull that is told is not yet the end."""
+    process = started("vm", "stdin", "brief", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"late 1000 1200\n", timeout=LIMIT_S)
+    assert (out, process.returncode) == (stream(1000), 0)
+    assert err.decode().splitlines() == ["stdin has ended; waits 3 s for more from the machine"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stdin_ends_in_order_when_it_is_told_to_stop(started, world, number) -> None:
     """ssh sends SIGHUP to its ProxyCommand. No session may stay with the relay, waiting for a resume."""

@@ -25,8 +25,8 @@ def endings() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     ours = (
-        *(codes.UNKNOWN, codes.PROTOCOL, codes.SILENT, codes.NO_ACKS, codes.GAVE_UP, codes.HALF_CLOSED),
-        *(codes.UNREACHABLE, codes.PROXY_UNREACHABLE, codes.PROXY, codes.UNTRUSTED),
+        *(codes.UNKNOWN, codes.PROTOCOL, codes.SILENT, codes.NO_ACKS, codes.GAVE_UP, codes.HALF_CLOSED, codes.NO_ANSWER),
+        *(codes.UNREACHABLE, codes.PROXY_UNREACHABLE, codes.TOKEN_UNREACHABLE, codes.PROXY, codes.UNTRUSTED),
     )
     for row in (*ENDINGS, *ours):
         said = row.what.replace("{instance}", "INSTANCE").replace("{port}", "PORT").replace("{zone}", "ZONE")
@@ -56,8 +56,9 @@ def of_the_command() -> str:
         ),
         "",
         "Sizes are in bytes, times in seconds. `cause` is a name in [how a tunnelled connection ends](tunnel-endings.md), on EC2",
-        "`session` or `session-ended`; `code` the relay's code, 0 without one; `kind` names the error: `gone`, `reclaimed`,",
-        "`no-access`, `timed-out`, `port-in-use`, `port-forbidden`, `bad-config`, the name of the ending, or `failed`.",
+        "`session` or `session-ended`, on SageMaker an AWS error's name; `code` the relay's code, 0 without one; `kind` names the",
+        "error: `gone`, `reclaimed`, `no-access`, `timed-out`, `port-in-use`, `port-forbidden`, `bad-config`, the name of the",
+        "ending, or `failed`.",
         "",
     ]
     return "\n".join(lines)

@@ -16,6 +16,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from flexserve.tunnel.apart import apart
+from flexserve.tunnel.iap import codes
+from flexserve.tunnel.iap.codes import TunnelFailure
 from infra.clouds.google.token import FILE_VARIABLE, IMPERSONATE_VARIABLES, SCOPES, VARIABLES, given
 from verdict.errors import NoAccess
 
@@ -48,12 +51,12 @@ class Found:
         self._lock = asyncio.Lock()
 
     async def token(self, fresh: bool = False) -> str:
-        """A valid token. Raises `NoAccess` when there is none, or when it cannot be refreshed."""
+        """A valid token. Raises `NoAccess` when there is none, or it is refused; `TunnelFailure` when nobody answers."""
         token = self._fixed or given()  # the environment and its file are read each time: they may change
         if token:
             return token
         async with self._lock:  # 64 connections at once refresh once
-            return await asyncio.get_running_loop().run_in_executor(None, self._from_google, fresh)
+            return await apart(lambda: self._from_google(fresh))
 
     def _from_google(self, fresh: bool) -> str:
         import google.auth.exceptions
@@ -64,6 +67,8 @@ class Found:
                 self._credentials = _credentials()
             if fresh or not self._credentials.valid:
                 self._credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        except google.auth.exceptions.TransportError as error:  # a machine that just woke up: it passes
+            raise TunnelFailure(codes.TOKEN_UNREACHABLE, _short(error)) from error
         except (google.auth.exceptions.GoogleAuthError, OSError, ValueError, AttributeError, TypeError) as error:  # an odd file
             raise NoAccess("no access token for the relay", why=_short(error), way_out=self._way_out()) from error
         return str(self._credentials.token)

@@ -53,6 +53,8 @@ _ROLE = (
 )
 _LOGIN = "run: gcloud auth application-default login (or gcloud auth login), or check GOOGLE_APPLICATION_CREDENTIALS"
 _FIND = "flexserve status says whether the machine still exists; check project {project} and zone {zone}"
+_KEEP_OPEN = "let the client keep its side open until it has its answer, or ask the server to close (Connection: close)"
+_KEEP_STDIN = "keep stdin open until the answer has come, or ask through a port: flexserve tunnel --port 0"
 _AGAIN = "try again; if it stays, report it with the code"
 
 ENDINGS: tuple[Ending, ...] = (
@@ -98,7 +100,8 @@ GAVE_UP = Ending(
     "check this machine's network",
     TimedOut,
 )
-HALF_CLOSED = Ending(0, "half-closed", _RESET, "the client had closed its side and no more data came", "")
+HALF_CLOSED = Ending(0, "half-closed", _RESET, "the client had closed its side and no more data came", _KEEP_OPEN)
+NO_ANSWER = Ending(0, "no-answer", _RESET, "stdin had ended and no answer came", _KEEP_STDIN, TimedOut)
 PROXY = Ending(0, "proxy", After.STOP, "the HTTP proxy did not connect to the relay", "check HTTPS_PROXY and NO_PROXY")
 PROXY_UNREACHABLE = Ending(
     0,
@@ -109,6 +112,14 @@ PROXY_UNREACHABLE = Ending(
 )
 UNREACHABLE = Ending(
     0, "unreachable", After.RESUME, "the relay cannot be reached", "check this machine's network, its proxy and FLEXSERVE_IAP_URL"
+)
+TOKEN_UNREACHABLE = Ending(
+    0,
+    "token-unreachable",
+    After.RESUME,
+    "no access token for the relay: whoever gives it does not answer",
+    "check this machine's network and its proxy",
+    NoAccess,
 )
 UNTRUSTED = Ending(
     0, "untrusted", After.STOP, "the relay's certificate is not trusted", "set SSL_CERT_FILE to the CA that signed it"

@@ -7,15 +7,16 @@ reset and a cause. A cut transfer never looks complete.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
 from flexserve.tunnel import peer
 from flexserve.tunnel.iap import codes
 from flexserve.tunnel.iap.codes import After, TunnelFailure
+from flexserve.tunnel.iap.hooks import Ended, Hooks
 from flexserve.tunnel.iap.rooms import ROOM
 from flexserve.tunnel.iap.session import Session, State
 from flexserve.tunnel.iap.transport import Dialer, Link
@@ -24,35 +25,22 @@ from verdict.errors import FlexserveError
 _FIRST_DELAY_S, _DELAY_GROWTH, _LAST_DELAY_S = 0.25, 1.6, 15.0
 _LOOK_S = 0.25  # how often a half-closed client is looked at
 _ANSWERED_S = 2.0  # where the system cannot say whether a client is gone: it had its answer and is silent this long
+_PATIENCE_S = 1.0  # a client that leaves before its link is there, and did not wait so long, had reasons of its own
 _RESUMABLE = (After.RESUME, After.RESUME_FRESH_TOKEN)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a connection ended, for its owner. `failure` is None for a clean end."""
-
-    failure: TunnelFailure | None
-    resumes: int
+_NONE = Hooks()
 
 
 class Connection(asyncio.BufferedProtocol):
     """The protocol of the accepted local socket. Opened before it when the session is made in advance (`open`)."""
 
-    def __init__(
-        self,
-        dialer: Dialer,
-        *,
-        on_start: Callable[[Connection], None] = lambda _: None,
-        on_resume: Callable[[Connection, TunnelFailure], None] = lambda *_: None,
-        on_end: Callable[[Connection, Ended], None] = lambda *_: None,
-    ) -> None:
+    def __init__(self, dialer: Dialer, hooks: Hooks = _NONE) -> None:
         self.session = Session()
         self.number = 0  # the owner's
         self.started_at = 0.0  # the owner's
         self.resumes = 0
         self._dialer = dialer
         self._limits = dialer.limits
-        self._on_start, self._on_resume, self._on_end = on_start, on_resume, on_end
+        self._hooks = hooks
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._broken: asyncio.Future[TunnelFailure] = self._loop.create_future()
@@ -68,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self._drained: asyncio.Future[None] | None = None  # the client is gone and waits for the last acknowledgement
         self._task: asyncio.Task[None] | None = None
         self._eof_task: asyncio.Task[None] | None = None
+        self._barren_since = math.inf  # when the tries began that have brought nothing yet
         self._last_data_at = self._loop.time()
         self._answered = False  # the last data went to the client
         self._over = False
@@ -85,10 +74,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def discard(self) -> None:
         """Give back a session that no client used, or end everything at once (the tunnel closes)."""
-        if self._local is not None:
-            self._finish(None, reset=True)
-        else:
-            self._finish(None)
+        self._finish(None, reset=self._local is not None)
 
     def poke(self) -> None:
         """The network may have changed under us (sleep, another network): break the link, so that it is resumed now."""
@@ -115,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
             raise
         if not self._confirmed.done():
             raise self._broken.result()
+        self._hooks.link()
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -136,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
                 if failure.ending.after not in _RESUMABLE:
                     raise failure
                 self.resumes += 1
-                self._on_resume(self, failure)
+                self._hooks.resume(self, failure)
                 await self._keep_trying(self._limits.resume_s, failure)
         except TunnelFailure as failure:
             self._finish(failure, reset=True)
@@ -167,9 +154,10 @@ class Connection(asyncio.BufferedProtocol):
             except TunnelFailure as again:
                 if again.ending.after not in _RESUMABLE:
                     raise
+                self._hooks.trouble(self, again)
                 failure = again
 
-    def _finish(self, failure: TunnelFailure | None, *, reset: bool = False) -> None:
+    def _finish(self, failure: TunnelFailure | None, *, reset: bool = False, why: str = "") -> None:
         """The connection is over. `reset`: the client sees a reset; otherwise all that was received, then the end."""
         if self._over:
             return
@@ -190,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
         for task in (self._task, self._eof_task):
             if task is not None and task is not _current_task():
                 task.cancel()
-        self._on_end(self, Ended(failure, self.resumes))
+        self._hooks.end(self, Ended(failure, self.resumes, why))
 
     # the relay's side (transport.Owner)
 
@@ -318,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
         connected = transport.get_extra_info("socket")
         if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._on_start(self)
+        self._hooks.start(self)
         self._flush()
         if self._link is not None:
             self._link.read(True)
@@ -344,6 +332,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's signature)
         """The client's socket is closed: by it, or by us."""
         self._local = None
+        self._left()
         self._finish(None)
 
     def pause_writing(self) -> None:
@@ -365,21 +354,41 @@ class Connection(asyncio.BufferedProtocol):
             acked = self.session.acked
             self._drained = self._loop.create_future()
             await asyncio.wait((self._drained,), timeout=self._limits.linger_s)
+        if self._hooks.lull is not None:
+            return await self._after_stdin(self._hooks.lull)
         while not self._over and self._local is not None:
-            gone = self._client_is_gone()
+            gone = peer.is_gone(self._local)
             idle = self._loop.time() - self._last_data_at
             if gone or (gone is None and self._answered and idle > _ANSWERED_S):
+                self._left()
                 return self._finish(None, reset=True)
             if idle > self._limits.half_closed_s and not self._local_full:
                 return self._finish(TunnelFailure(codes.HALF_CLOSED, f"{idle:.0f} s without data"), reset=True)
             await asyncio.sleep(_LOOK_S)
 
-    def _client_is_gone(self) -> bool | None:
-        local = cast(asyncio.Transport, self._local)
-        ours, theirs = local.get_extra_info("sockname"), local.get_extra_info("peername")
-        if not (isinstance(ours, tuple) and isinstance(theirs, tuple)):
-            return peer.pair_is_gone(local.get_extra_info("socket").fileno())
-        return peer.client_is_gone(theirs, ours)
+    async def _after_stdin(self, tell: Callable[[Connection], None]) -> None:
+        """Over stdin: write what still comes. Silence ends it too, cleanly unless an answer was asked for and none has come."""
+        told = False
+        while not self._over and self._local is not None:
+            if peer.is_gone(self._local):
+                return self._finish(None, reset=True)
+            if self.session.state is not State.READY or self._local_full:  # no silence of the machine's
+                self._last_data_at = self._loop.time()
+            idle = self._loop.time() - self._last_data_at
+            if idle > (self._limits.half_closed_s if self.session.offered else self._limits.lull_s):
+                silence, answered = f"{idle:.0f} s without data", self._answered or not self.session.offered
+                failure = None if answered else TunnelFailure(codes.NO_ANSWER, silence)
+                return self._finish(failure, reset=not answered, why=f"stdin had ended, then {silence}")
+            if idle > self._limits.lull_s and not told:
+                told = True
+                tell(self)
+            await asyncio.sleep(_LOOK_S)
+
+    def _left(self) -> None:
+        """The client has gone: if it did so while a link was being opened, that is trouble which nothing else tells."""
+        waited = self._loop.time() - self._barren_since
+        if not self._over and self.session.state is not State.READY and waited > _PATIENCE_S:
+            self._hooks.trouble(self, TunnelFailure(codes.UNKNOWN, f"a client left after {waited:.0f} s without a link"))
 
 
 def _current_task() -> asyncio.Task[object] | None:

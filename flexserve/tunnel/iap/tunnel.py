@@ -8,16 +8,20 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
-from flexserve.tunnel import ends, listener
+from flexserve.tunnel import listener
+from flexserve.tunnel.apart import apart
+from flexserve.tunnel.ends import Ends
 from flexserve.tunnel.events import Event, Stats, end_of
 from flexserve.tunnel.iap import auth, proxy, urls
 from flexserve.tunnel.iap.codes import After, TunnelFailure
-from flexserve.tunnel.iap.connection import Connection, Ended
+from flexserve.tunnel.iap.connection import Connection
+from flexserve.tunnel.iap.hooks import Ended, Hooks
 from flexserve.tunnel.iap.transport import Dialer
 from flexserve.tunnel.iap.trust import trust
 from flexserve.tunnel.options import Options, Tunnel
+from flexserve.tunnel.reach import Reach
 from infra.access import Iap
 from verdict.errors import FlexserveError
 
@@ -38,7 +42,7 @@ async def open_iap(access: Iap, options: Options) -> AsyncIterator[Tunnel]:
         sock.close()
         raise
     try:
-        async with ends.watched(options, tunnel.fail):
+        async with tunnel.ends.watched(tunnel.fail):
             yield tunnel
     finally:
         await tunnel.stop()
@@ -50,6 +54,8 @@ class IapTunnel(Tunnel):
     def __init__(self, access: Iap, options: Options, sock: socket.socket | None) -> None:
         super().__init__(port=sock.getsockname()[1] if sock else 0)
         self._access, self._options, self._sock = access, options, sock
+        self.ends = Ends(options)
+        self._reach = Reach(options.on_event)
         root = urls.relay_root(options.url)
         chosen = proxy.checked(options.proxy) if options.proxy else proxy.proxy_for(root)
         self._dialer = Dialer(
@@ -109,9 +115,7 @@ class IapTunnel(Tunnel):
                 over.set_result(how)
 
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(
-            lambda: Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=ended), sock
-        )
+        await loop.connect_accepted_socket(lambda: self._new(end=ended, lull=self._lingers), sock)
         await asyncio.wait((over, self.over), return_when=asyncio.FIRST_COMPLETED)
         if self.over.done():  # the machine has gone, and the connection does not know it
             raise self.over.result()
@@ -172,8 +176,10 @@ class IapTunnel(Tunnel):
             self._spare_timer.cancel()
         self._spare_timer = asyncio.get_running_loop().call_later(self._options.limits.spare_s, self._drop_spare)
 
-    def _new(self) -> Connection:
-        return Connection(self._dialer, on_start=self._started, on_resume=self._resumed, on_end=self._ended)
+    def _new(self, **more: Any) -> Connection:
+        """A connection that reports here; `more`: hooks that differ."""
+        mine = {"start": self._started, "resume": self._resumed, "trouble": self._troubled, "link": self._reach.found}
+        return Connection(self._dialer, Hooks(**{**mine, "end": self._ended, **more}))
 
     def _drop_spare(self) -> None:
         spare, self._spare = self._spare, None
@@ -189,6 +195,20 @@ class IapTunnel(Tunnel):
 
     def _resumed(self, connection: Connection, failure: TunnelFailure) -> None:
         self._tell("resumed", connection=connection.number, cause=failure.ending.name, code=failure.code, detail=failure.detail)
+
+    def _lingers(self, connection: Connection) -> None:
+        self._tell("lingering", connection=connection.number, seconds=self._options.limits.half_closed_s)
+
+    def _troubled(self, connection: Connection, failure: TunnelFailure) -> None:
+        error = failure.error(self._access, auth.member())
+        self._reach.lost(
+            failure.ending.name,
+            error.what,
+            connection=connection.number,
+            code=failure.code,
+            detail=failure.detail,
+            way_out=error.way_out,
+        )
 
     def _ended(self, connection: Connection, how: Ended) -> None:
         if connection not in self._live:
@@ -211,7 +231,7 @@ class IapTunnel(Tunnel):
             "resumes": how.resumes,
         }
         if how.failure is None:
-            self._tell("closed", **counted)
+            self._tell("closed", **counted, why=how.why)
             return
         why = how.failure.sentence(self._access, auth.member())
         self._tell("reset", **counted, cause=how.failure.ending.name, code=how.failure.code, why=why, detail=how.failure.detail)
@@ -220,7 +240,7 @@ class IapTunnel(Tunnel):
 
     async def _examine(self, failure: TunnelFailure) -> None:
         """A connection failed: is that the tunnel's end? Expired, or a cause that every other connection will meet."""
-        expired = await ends.gone(self._options)
+        expired = await self.ends.gone()
         if expired is not None:
             self.fail(expired)
         elif failure.ending.after is After.STOP:
@@ -244,7 +264,7 @@ class IapTunnel(Tunnel):
             self.over.set_result(error)
 
     async def _verdict(self, failure: TunnelFailure) -> FlexserveError:
-        expired = await ends.gone(self._options)
+        expired = await self.ends.gone()
         if expired is not None:
             return expired
         error = failure.error(self._access, auth.member())
@@ -257,7 +277,7 @@ class IapTunnel(Tunnel):
         if self._options.boot_phase is None:
             return ""
         with contextlib.suppress(Exception):  # a hint only
-            return await asyncio.get_running_loop().run_in_executor(None, self._options.boot_phase) or ""
+            return await apart(self._options.boot_phase) or ""
         return ""
 
     def _tell(self, kind: str, **fields: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # AWS error code -> (HTTP status, OpenAI's type). Source: botocore's service model of sagemaker-runtime and its common errors.
@@ -27,16 +27,19 @@ _KINDS = {
     "ModelStreamError": (500, "server_error"),
     "ModelError": (500, "server_error"),
 }
+_EVERYONES = (401, 403, 404)  # credentials, a permission, no such endpoint
 _LOGIN = "run: aws sso login, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An answer that is an error. `body` has OpenAI's shape."""
+    """An answer of the proxy's own: mostly an error, then `body` has OpenAI's shape for it."""
 
     status: int
     body: dict[str, Any]
     request_id: str = ""
+    lost: bool = False
+    """Neither this request's fault nor the model's: every other request will meet it."""
 
 
 def problem(
@@ -50,7 +53,12 @@ def of(error: BaseException) -> Problem:
     """What went wrong, from botocore's exception. The model's own error is handed on with its own status."""
     response = getattr(error, "response", None)
     if isinstance(response, dict) and "Error" in response:
-        return _of_response(response)
+        said = _of_response(response)
+        return replace(said, lost=str(response["Error"].get("Code", "")) != "ModelError" and said.status in _EVERYONES)
+    return replace(_unanswered(error), lost=type(error).__name__ != "ReadTimeoutError")  # that one may be a long answer
+
+
+def _unanswered(error: BaseException) -> Problem:
     name = type(error).__name__
     if "Credential" in name or "Token" in name or "SSO" in name:
         return problem(401, f"no AWS credentials: {_line(error)}; {_LOGIN}", "authentication_error", name)

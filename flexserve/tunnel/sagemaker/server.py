@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 
 import h11
 
-from flexserve.tunnel import ends, listener
+from flexserve.tunnel import listener
+from flexserve.tunnel.ends import Ends
 from flexserve.tunnel.events import Event, Stats, end_of
 from flexserve.tunnel.options import Options, Tunnel
+from flexserve.tunnel.reach import Reach
 from flexserve.tunnel.sagemaker import problems
 from flexserve.tunnel.sagemaker.assemble import CutStream, NotAStream, assemble, events
 from flexserve.tunnel.sagemaker.problems import Problem, problem
@@ -46,7 +48,7 @@ async def open_sagemaker(access: SageMaker, options: Options) -> AsyncIterator[T
         raise
     proxy.tell("listening", port=proxy.port, base_url=proxy.base_url)
     try:
-        async with ends.watched(options, proxy.end):
+        async with proxy.ends.watched(proxy.end):
             yield proxy
     finally:
         server.close()
@@ -59,6 +61,8 @@ class Proxy(Tunnel):
     def __init__(self, port: int, access: SageMaker, runtime: Runtime, options: Options) -> None:
         super().__init__(port)
         self._access, self._runtime, self._options = access, runtime, options
+        self.ends = Ends(options)
+        self._reach = Reach(options.on_event)
         self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="sagemaker")
         self._count, self._up, self._down = 0, 0, 0
         self._open: set[asyncio.Task[Any]] = set()
@@ -145,19 +149,27 @@ class Proxy(Tunnel):
             await self._stream(exchange, body, asked)
         else:
             answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._whole, body, asked)
-            await exchange.document(*answer)
+            self._noted(answer)
+            await exchange.document(answer.status, answer.body, answer.request_id)
 
-    def _whole(self, body: dict[str, Any], asked: str) -> tuple[int, dict[str, Any], str]:
-        """Status, document and request id of one whole completion. Blocking: in a thread, all of it in one go."""
+    def _noted(self, said: Problem | None) -> None:
+        """Tell the operator what every client will meet, once; the client has it in its answer."""
+        if said is not None and said.lost:
+            inner = said.body["error"]
+            self._reach.lost(str(inner.get("code") or said.status), str(inner["message"]))
+        else:
+            self._reach.found()
+
+    def _whole(self, body: dict[str, Any], asked: str) -> Problem:
+        """One whole completion, or what went wrong. Blocking: in a thread, all of it in one go."""
         try:
             ident, parts, _ = self._runtime.invoke(body, asked)
             answer = _whole(parts)
             for _ in parts:  # to its end: the connection goes back to the pool
                 pass
-            return *answer, ident
+            return Problem(*answer, ident)
         except Exception as error:  # botocore's: all become OpenAI's errors
-            said = problems.of(error)
-            return said.status, said.body, said.request_id
+            return problems.of(error)
 
     async def _stream(self, exchange: Exchange, body: dict[str, Any], asked: str) -> None:
         """Hand on the server's own events. A stream that breaks ends in an error event and an unfinished body."""
@@ -166,6 +178,7 @@ class Proxy(Tunnel):
         began = False
         try:
             first = await pump.next()
+            self._noted(None)
             if first[:1] == b"{" or first.lstrip()[:1] == b"{":  # not a stream: the model refused in JSON
                 while part := await pump.next():
                     first += part
@@ -180,6 +193,7 @@ class Proxy(Tunnel):
         except Exception as error:
             said = problems.of(error)
             if not began:
+                self._noted(said)
                 return await exchange.error(said)
             await exchange.events(b"data: " + json.dumps(said.body).encode() + b"\n\n")
             exchange.abort()

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from flexserve.programs import require
+from flexserve.tunnel.apart import apart
 from flexserve.tunnel.ssm.said import Said
 from infra.access import SESSION_MANAGER_PLUGIN, Ssm
 from verdict.errors import FlexserveError, NoAccess, TimedOut
@@ -104,11 +105,14 @@ def client(access: Ssm, url: str | None) -> Any:
     """The SSM client of the operator's credentials. Raises `NoAccess` when there are none, `MissingProgram` without the plugin."""
     require((SESSION_MANAGER_PLUGIN,))
     import boto3
+    from botocore.config import Config
 
     session = boto3.Session(region_name=access.region)
     if session.get_credentials() is None:
         raise NoAccess("no AWS credentials", way_out="run: aws sso login, or set AWS_PROFILE")
-    return session.client("ssm", endpoint_url=url)
+    # Two short tries: behind botocore's own five, of a minute each, a client would wait in silence.
+    config = Config(connect_timeout=10, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 2})
+    return session.client("ssm", endpoint_url=url, config=config)
 
 
 async def start(ssm: Any, access: Ssm) -> Session:
@@ -131,7 +135,7 @@ async def _start(ssm: Any, access: Ssm) -> Session:
         "Parameters": {"portNumber": [str(access.port)], "localPortNumber": [str(port)]},
     }
     try:
-        answer = await asyncio.to_thread(lambda: ssm.start_session(**request))
+        answer = await apart(lambda: ssm.start_session(**request))
     except Exception as error:  # botocore's
         raise _cause(error, access) from error
     response = {name: answer.get(name) for name in ("SessionId", "TokenValue", "StreamUrl")}

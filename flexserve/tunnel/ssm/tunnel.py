@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from flexserve.tunnel import ends, listener, peer
+from flexserve.tunnel import listener, peer
+from flexserve.tunnel.apart import apart
+from flexserve.tunnel.ends import Ends, cause_of
 from flexserve.tunnel.events import Event, Stats, end_of
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.ssm import plugin
@@ -25,12 +27,12 @@ async def open_ssm(access: Ssm, options: Options) -> AsyncIterator[Tunnel]:
     """See `flexserve.tunnel.dial.open_tunnel`. The session is opened before the block starts."""
     sock = listener.bind(options.port)
     try:
-        ssm = await asyncio.to_thread(plugin.client, access, options.url)
+        ssm = await apart(lambda: plugin.client(access, options.url))
         opened = SsmTunnel(sock.getsockname()[1], ssm, access, options)
         try:
             await opened.session()
         except FlexserveError as error:
-            if gone := await ends.gone(options):  # the cloud's word for it says more than that nobody answers
+            if gone := await opened.ends.gone():  # the cloud's word for it says more than that nobody answers
                 raise gone from error
             raise
         server = await asyncio.start_server(opened.serve, sock=sock)
@@ -39,7 +41,7 @@ async def open_ssm(access: Ssm, options: Options) -> AsyncIterator[Tunnel]:
         raise
     opened.tell("listening", port=opened.port, base_url=opened.base_url)
     try:
-        async with ends.watched(options, opened.end):
+        async with opened.ends.watched(opened.end):
             yield opened
     finally:
         server.close()
@@ -52,6 +54,7 @@ class SsmTunnel(Tunnel):
     def __init__(self, port: int, ssm: Any, access: Ssm, options: Options) -> None:
         super().__init__(port)
         self._ssm, self._access, self._options = ssm, access, options
+        self.ends = Ends(options)
         self._session: plugin.Session | None = None
         self._lock = asyncio.Lock()
         self._count, self._up, self._down, self._resets, self._restarts = 0, 0, 0, 0, 0
@@ -99,7 +102,7 @@ class SsmTunnel(Tunnel):
             peer.reset(writer.transport)
         except (FlexserveError, OSError) as error:
             self._resets += 1
-            self.tell("reset", connection=number, cause="session", why=str(getattr(error, "what", error)))
+            self.tell("reset", connection=number, cause="session", why=cause_of(error)["why"])
             peer.reset(writer.transport)
             await self._examine()
         finally:
@@ -141,7 +144,7 @@ class SsmTunnel(Tunnel):
 
     async def _examine(self) -> None:
         """End the tunnel after a failure if the machine has gone."""
-        if not self.over.done() and (gone := await ends.gone(self._options)):
+        if not self.over.done() and (gone := await self.ends.gone()):
             self.end(gone)
 
     def end(self, gone: Gone) -> None:
