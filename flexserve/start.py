@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 
@@ -9,6 +10,7 @@ import sys
 def main() -> int:
     """Run the command line; the exit code."""
     gc.set_threshold(50_000, 20, 20)  # imports make many objects and no garbage; looking for it took a fifth of a `plan`
+    atexit.register(gc.freeze)  # nor is it looked for at the end, which comes sooner
     try:
         from flexserve.cli import main as run
 

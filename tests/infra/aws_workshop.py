@@ -98,6 +98,7 @@ def aws_workshop(folder: Path, *sets: str, off: float = 0) -> Iterator[AwsShop]:
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",  # of the other cloud: five tries, 2.5 s
             "PULUMI_DEBUG_PROVIDERS": f"aws:{port}",
             "HF_ENDPOINT": names.base,
         }

@@ -134,6 +134,7 @@ def workshop(folder: Path, *sets: str) -> Iterator[Workshop]:
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",  # of the other cloud: five tries, 2.5 s
             "PULUMI_DEBUG_PROVIDERS": f"gcp:{port}",
             "FLEXSERVE_REGISTRY_URL": names.base,
             "HF_ENDPOINT": names.base,

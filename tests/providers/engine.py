@@ -33,6 +33,7 @@ class Engine:
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_CONFIG_PASSPHRASE": "recorded",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",  # of the other cloud: five tries, 2.5 s
             "PULUMI_DEBUG_PROVIDERS": f"{provider}:{port}",
             # The language host finds its interpreter on PATH.
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),

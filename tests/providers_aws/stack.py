@@ -1,10 +1,13 @@
 """A small program of a machine and what it needs, run by the real engine with the installed pulumi_aws."""
 
+import atexit
+import gc
 import json
 
 import pulumi
 import pulumi_aws as aws
 
+atexit.register(gc.freeze)  # as the product's own program
 config = pulumi.Config()
 TAGS = {"app": "flexserve", "flexserve-id": "k3x9q2"}
 

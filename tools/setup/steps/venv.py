@@ -21,7 +21,7 @@ from tools.setup.work import Count, Work
 _MARK = "flexserve-setup"
 # Large packages that no command imports, and what is imported of the two large SDKs and of moto; the rest is compiled at its first
 # use: at every one where the environment forbids writing bytecode.
-_RARE = "debugpy|mpmath|mypy|mypyc|networkx|pip|setuptools|sympy"
+_RARE = "debugpy|mpmath|mypy|mypyc|networkx|setuptools|sympy"
 _SDK_PARTS = (
     "compute|iam|iap|kms|projects|secretmanager|serviceaccount|storage|ec2|s3|sagemaker|ssm|secretsmanager"
     "|appautoscaling|budgets|cloudwatch|codebuild|ecr|scheduler"
