@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -38,6 +39,8 @@ def run(
         lines = (f"{f.name:<22} {', '.join(f.targets):<18} {f.about}" for f in FAULTS.values())
         print(json.dumps({"faults": rows}) if json_out else "\n".join(lines))
         return ExitCode.DONE
+    if stack is None and hold is not None and _is_stack(root, hold):
+        raise BadConfig(f"--hold {hold}: {hold} is a stack, not a time", way_out=f"flexserve rehearse {hold} --hold")
     if stack is None:
         raise BadConfig("which stack?", way_out="flexserve rehearse tpu-v6e")
     unknown = [name for name in faults if name not in FAULTS]
@@ -47,11 +50,18 @@ def run(
     from rehearsal.run import rehearse
 
     def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # a terminal that was closed: the teardown goes on
+            print(line, file=sys.stderr, flush=True)
 
     verdict = rehearse(root, stack, sets=sets, allow=allow, faults=[FAULTS[name] for name in faults], hold_s=hold_s, say=say)
     print(json.dumps(verdict.as_dict(), indent=2) if json_out else page(verdict.as_dict()))
     return ExitCode(verdict.exit_code) if verdict.exit_code in set(ExitCode) else ExitCode.FAILED
+
+
+def _is_stack(root: Path, name: str) -> bool:
+    from flexserve.project import Project
+
+    return name in Project(root).stacks
 
 
 def held_for(text: str) -> int:

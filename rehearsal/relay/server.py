@@ -8,6 +8,7 @@ import hashlib
 import logging
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import picows
@@ -26,6 +28,8 @@ from rehearsal.relay.faults import Faults, by_name
 from rehearsal.relay.link import Link
 from rehearsal.relay.session import Session
 
+UNTRUSTED = "relay: a client broke off the TLS handshake; one that does not trust this relay needs SSL_CERT_FILE set to its ca.pem"
+HANDSHAKE = "SSL handshake failed"  # aiofastnet's words; beside them is sometimes the class of an error only
 SUBPROTOCOL = "relay.tunnel.cloudproxy.app"
 Connect = Callable[[str, str, int], "socket.socket | int"]
 Allowed = Callable[[str, str, str, str, int], "int | None"]
@@ -74,6 +78,7 @@ class Relay:
         self._threads = ThreadPoolExecutor(32, thread_name_prefix="relay-connect")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told = False
 
     @property
     def url(self) -> str:
@@ -99,6 +104,7 @@ class Relay:
 
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
+            self._loop.set_exception_handler(self._trouble)
             self._stopping = asyncio.Event()
             try:
                 server = await picows.ws_create_server(
@@ -140,6 +146,15 @@ class Relay:
         self.stop()
 
     # in the loop's thread
+
+    def _trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A client that breaks the handshake off is its own business: one line, once. asyncio would print a page each time."""
+        if context.get("message") != HANDSHAKE:
+            return loop.default_exception_handler(context)
+        if not self._told:
+            self._told = True
+            print(UNTRUSTED, file=sys.stderr, flush=True)
+        return None
 
     def _upgrade(self, request: WSUpgradeRequest) -> Link | WSUpgradeResponseWithListener:
         url = urlsplit(request.path.decode("ascii", "replace"))

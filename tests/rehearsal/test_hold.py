@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from flexserve.commands.rehearse import held_for
+from flexserve.commands.rehearse import held_for, run
 from rehearsal.hold import FILE, environment_file, hold
 from rehearsal.product import Product
 from verdict.errors import BadConfig
@@ -67,6 +68,49 @@ def test_ctrl_c_ends_it_before_the_time(product, said, tmp_path):
         signal.signal(signal.SIGINT, before)
         timer.join()
     assert said[-1] == "held no longer" and not (tmp_path / FILE).exists()
+
+
+STOPPED = """
+import os, signal, sys, threading
+from pathlib import Path
+from rehearsal.hold import hold
+from rehearsal.product import Product
+
+folder = Path(sys.argv[1])
+signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[3] == "ignored" else signal.SIG_DFL)
+threading.Timer(0.2, os.kill, (os.getpid(), int(sys.argv[2]))).start()
+ended = hold(Product(folder, {}, folder / "log", print), folder, "s", float(sys.argv[4]))
+print("teardown", ended, signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "hup", "seconds", "passed"),
+    [(signal.SIGTERM, "", 600, False), (signal.SIGHUP, "", 600, False), (signal.SIGHUP, "ignored", 1, True)],
+)
+def test_a_stop_goes_on_to_the_teardown_and_leaves_no_file(root, tmp_path, number, hup, seconds, passed):
+    argv = [sys.executable, "-c", STOPPED, str(tmp_path), str(int(number)), hup, str(seconds)]
+    done = subprocess.run(
+        argv, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"teardown {passed} True"), done.stderr
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_link_in_the_files_place_is_not_followed(product, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.write_text("mine")
+    (tmp_path / FILE).symlink_to(theirs)
+    seen: list[tuple[bool, int]] = []
+    look = lambda _: seen.append(((tmp_path / FILE).is_symlink(), (tmp_path / FILE).stat().st_mode & 0o777))  # noqa: E731
+    assert hold(product, tmp_path, "tpu-v6e", 5, wait=look)
+    assert seen == [(False, 0o600)] and theirs.read_text() == "mine"
+
+
+def test_a_stack_behind_hold_is_told_from_a_time(root):
+    with pytest.raises(BadConfig) as caught:
+        run(root, None, hold="tpu-v6e")
+    assert "tpu-v6e is a stack, not a time" in caught.value.what and caught.value.way_out == "flexserve rehearse tpu-v6e --hold"
 
 
 def test_the_time_ends_it(product, tmp_path):

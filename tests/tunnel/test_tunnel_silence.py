@@ -28,12 +28,13 @@ from flexserve.tunnel.options import Options
 from infra.access import Access, Iap, SageMaker, Ssm
 from infra.clouds import http
 from rehearsal.relay import Relay
+from rehearsal.relay.server import UNTRUSTED
 from rehearsal.ssm import Service
 from tests.tunnel.backend import Backend
 from tests.tunnel.conftest import LIMIT_S, SHORT, until
 from tests.tunnel.fake_runtime import FakeRuntime
 from tests.tunnel.test_tunnel_ssm import install
-from verdict.errors import Gone, NoAccess
+from verdict.errors import FlexserveError, Gone, NoAccess
 
 QUICK = Limits(look_s=0.01, ask_s=0.02, answer_s=5)
 
@@ -226,6 +227,23 @@ async def test_a_relay_that_is_gone_is_told_on_the_first_failed_connection_and_o
     assert kinds == ["unreachable", "reachable"]
     lost = next(event.fields for event in told if event.kind == "unreachable")
     assert lost["cause"] == "unreachable" and "refused" in str(lost["detail"]).lower() and lost["way_out"]
+
+
+@pytest.mark.anyio
+async def test_a_client_that_does_not_trust_the_local_relay_is_told_by_it_on_one_line(tmp_path, monkeypatch, capfd) -> None:
+    """Each broken handshake was a page of a traceback, which could not be printed at that, on the terminal of a held rehearsal."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with Backend() as backend, Relay(backend.connect, folder=tmp_path) as relay:
+        for _ in range(2):
+            with pytest.raises(FlexserveError, match="certificate is not trusted"):
+                options = Options(url=relay.url, token="a-token")
+                async with open_tunnel(Iap("demo-project", "us-central1-a", "vm", 8000), options=options):
+                    pass
+        said: list[str] = []
+        assert await until(lambda: bool(said.extend(capfd.readouterr().err.splitlines()) or said), 20)
+        await asyncio.sleep(0.1)
+        said += capfd.readouterr().err.splitlines()
+    assert said == [UNTRUSTED]
 
 
 @pytest.mark.anyio
