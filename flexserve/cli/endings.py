@@ -27,10 +27,15 @@ def system(error: OSError) -> FlexserveError:
         return FlexserveError(
             f"{error.filename}: {why}", way_out="give flexserve a place where it may read and write; --debug says more"
         )
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+    if unwritable(error):
         nowhere(1)
         return FlexserveError("the output could not be written", why=why, way_out="send it to a place with room")
     return FlexserveError(f"the system refused: {why}", way_out="run it again with --debug and report what it prints")
+
+
+def unwritable(error: OSError) -> bool:
+    """Whether it is stdout that cannot be written: then no document can be either, and words on stderr have to do."""
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def failed(error: FlexserveError, output: Output, debug: bool) -> int:
@@ -48,8 +53,14 @@ def failed(error: FlexserveError, output: Output, debug: bool) -> int:
 def usage(error: Any) -> FlexserveError:
     """What Click found wrong with the words."""
     context = getattr(error, "ctx", None)
-    return FlexserveError(
+    return UsageError(
         error.format_message() if hasattr(error, "format_message") else str(error),
         way_out=f"{context.command_path} --help" if context else "flexserve --help",
-        exit_code=ExitCode.USAGE,
     )
+
+
+class UsageError(FlexserveError):
+    """A command line that flexserve does not have."""
+
+    exit_code = ExitCode.USAGE
+    kind = "usage"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from flexserve.cli import life, planning, rehearse, secret, serving
-from flexserve.cli.endings import failed, output_of, system, usage
+from flexserve.cli.endings import failed, output_of, system, unwritable, usage
 from flexserve.cli.streams import nowhere, open_streams
 from flexserve.cli.top import app
 from flexserve.output import Output
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         nowhere(1, 2)
         return int(ExitCode.FAILED)
     except OSError as error:
-        return failed(system(error), Output(), debug)  # in words also with --json: it may be stdout that is full
+        return failed(system(error), Output() if unwritable(error) else output, debug)
     except Exception as error:
         unexpected = FlexserveError(
             f"unexpected: {type(error).__name__}: {error}", way_out="run it again with --debug and report what it prints"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flexserve.cli.options import debug, json, maybe_stack, stack, timeout
+from flexserve.cli.options import PortOption, debug, json, maybe_stack, stack, timeout
 from flexserve.help import command_help
 from flexserve.output import Output
 
@@ -40,16 +40,10 @@ def logs(stack: str, follow: bool, as_json: bool) -> int:
 
 @click.command(**command_help("tunnel"))
 @stack
-@click.option("--port", type=click.IntRange(0, 65535), show_default="8000", metavar="PORT", help="Local port; 0 takes a free one.")
+@click.option("--port", cls=PortOption, lowest=0, help="Local port; 0 takes a free one.")
 @click.option("--exec", "exec_", metavar="CMD", help="Run CMD with OPENAI_BASE_URL set, then end.")
 @click.option("--on-stdin", is_flag=True, help="One connection over stdin and stdout, for ssh's ProxyCommand (IAP only).")
-@click.option(
-    "--remote-port",
-    type=click.IntRange(1, 65535),
-    show_default="8000",
-    metavar="PORT",
-    help="With --on-stdin: the machine's port, 22 for ssh.",
-)
+@click.option("--remote-port", cls=PortOption, lowest=1, help="With --on-stdin: the machine's port, 22 for ssh.")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON, one a line; on stderr with --exec and --on-stdin.")
 @debug
 def tunnel(stack: str, port: int | None, exec_: str | None, on_stdin: bool, remote_port: int | None, as_json: bool) -> int:

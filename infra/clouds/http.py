@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from infra.clouds.certificates import unusable
 from verdict.errors import BadConfig, FlexserveError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def client(**options: Any) -> httpx.Client:
     try:
         return httpx.Client(timeout=TIMEOUT_S, **options)
     except (httpx.InvalidURL, ValueError, OSError) as error:
+        if (named := unusable()) is not None:
+            raise named from error
         way_out = "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
         raise BadConfig("a proxy or a set of certificates cannot be used", why=str(error), way_out=way_out) from error
 

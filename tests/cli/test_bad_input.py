@@ -131,7 +131,10 @@ def test_an_exec_that_names_no_command_is_refused_before_anything_is_asked(proje
         (["--on-stdin", "--port", "8000"], "--on-stdin and --port exclude each other"),
         (["--on-stdin", "--exec", "true"], "--on-stdin and --exec exclude each other"),
         (["--remote-port", "22"], "--remote-port needs --on-stdin"),
-        (["--on-stdin", "--remote-port", "0"], "1<=x<=65535"),
+        (["--on-stdin", "--remote-port", "0"], "'0' is not a whole number from 1 to 65535"),
+        (["--port", "80a"], "'80a' is not a whole number from 0 to 65535"),
+        (["--port", "65536"], "'65536' is not a whole number from 0 to 65535"),
+        (["--port", "²"], "is not a whole number"),
     ],
 )
 def test_options_of_the_tunnel_that_do_not_go_together(project, flexserve, words, told):

@@ -57,8 +57,8 @@ def of_the_command() -> str:
         "",
         "Sizes are in bytes, times in seconds. `cause` is a name in [how a tunnelled connection ends](tunnel-endings.md), on EC2",
         "`session` or `session-ended`, on SageMaker an AWS error's name; `code` the relay's code, 0 without one; `kind` names the",
-        "error: `gone`, `reclaimed`, `no-access`, `timed-out`, `port-in-use`, `port-forbidden`, `bad-config`, the name of the",
-        "ending, or `failed`.",
+        "error: `gone`, `reclaimed`, `no-access`, `timed-out`, `port-in-use`, `port-forbidden`, `bad-config`, `usage`, the name",
+        "of the ending, or `failed`.",
         "",
     ]
     return "\n".join(lines)

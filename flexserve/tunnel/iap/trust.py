@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 
+from infra.clouds.certificates import unusable
+
 
 class _Context(ssl.SSLContext):
     """Verifies like any other. aiofastnet asks `verify_mode` only to decide whether to take the relay's certificate apart.
@@ -19,10 +21,15 @@ class _Context(ssl.SSLContext):
 
 
 def trust(context: ssl.SSLContext | None = None) -> ssl.SSLContext:
-    """`context`, or one that trusts what OpenSSL trusts here (`SSL_CERT_FILE` included), or else certifi's list."""
+    """`context`, or one that trusts what OpenSSL trusts here (`SSL_CERT_FILE` included), or else certifi's list.
+
+    Raises `BadConfig` where that variable names no file with certificates.
+    """
     if context is not None:
         return context
     made = ssl.create_default_context()
+    if not made.cert_store_stats()["x509"] and (named := unusable()) is not None:  # else the relay's certificate would be at fault
+        raise named
     if not made.cert_store_stats()["x509_ca"] and not ssl.get_default_verify_paths().capath:
         import certifi
 
