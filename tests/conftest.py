@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from infra.deployment import Deployment, from_stack_text
+from tests.parts import PARTS, belongs
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT = "0123456789abcdef" * 2 + "01234567"
@@ -26,6 +27,19 @@ LONG = (
     *("providers_aws/test_engine", "infra/test_program_ec2_spot", "startup/test_boot_failures", "rehearsal/test_killed"),
     *("machine/test_ec2", "machine/test_served", "startup/test_boot_builder", "startup/test_boot_waits"),
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--part`: the tests of one part of the product only (tests/parts.py)."""
+    parser.addoption("--part", choices=sorted(PARTS), help="the tests of one part of the product only")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of no or another part are not even imported. None: no opinion."""
+    part = config.getoption("--part")
+    if part is None or not collection_path.name.startswith("test_"):
+        return None
+    return None if belongs(collection_path.relative_to(ROOT / "tests").as_posix(), part) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
