@@ -12,21 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from catalog.loader import Catalog
 from infra.deployment import from_stack_file
 from infra.targets.ec2_spot.build import build_key
 from infra.targets.ec2_spot.config import Config
-from rehearsal.backstage import NOTHING_LEAVES, OperatorsHub, by_phase, host_words
 from rehearsal.cloud.aws import LocalAwsCloud
-from rehearsal.contracts import Fault, LocalCloud
 from rehearsal.machine import builds
-from rehearsal.machine.booted import BootedMachine
 from rehearsal.machine.faults import Behaviour
-from rehearsal.machine.room import MachineRoom
 from rehearsal.prices import aws_catalog_price
 from rehearsal.providers.aws import VERSION, aws_provider
+from rehearsal.room_stage import RoomStage
 from rehearsal.ssm.service import Service
 from rehearsal.stage import Part
 from rehearsal.tools import program_version
@@ -49,74 +46,32 @@ K, K_WHEEL = 60.0, 400.0
 """How many times shorter the stand-ins hold; the verdict tells held and own time apart."""
 
 
-class Ec2SpotStage:
-    """Everything around one local AWS account. Entering starts it, leaving stops it."""
+class Ec2SpotStage(RoomStage):
+    """Everything around one local AWS account: cloud, the operator's bucket, provider, Session Manager's data channel, Hub."""
 
     bucket = BUCKET  # the operator's own
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         holds = {what: seconds / K for what, seconds in RECORDED_S.items()}
-        self.behaviour = Behaviour(holds={**holds, "wheel": WHEEL_S / K_WHEEL})
-        self.cloud: LocalCloud
+        super().__init__(folder, Behaviour(holds={**holds, "wheel": WHEEL_S / K_WHEEL}))
         self.aws: LocalAwsCloud
-        self.room: MachineRoom
         self.on_reach: list[Callable[[Ec2SpotStage, str], None]] = []
         """What happens once, when somebody first reaches for the server of a machine through a session, before he does."""
         self._reached = threading.Lock()
         self._sessions: Service
-        self._stack = ExitStack()
-        self._environment: dict[str, str] = {}
-        self._held: dict[str, float] = {}
 
-    def __enter__(self) -> Self:
-        """Start from the inside out: machines, cloud, kept build, provider, data channel, the operator's Hub."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            self.room = stack.enter_context(MachineRoom(self.folder / "machines", self.behaviour))
-            price = aws_catalog_price(Catalog.load())
-            self.aws = stack.enter_context(LocalAwsCloud(self.room, price=price, start_session=self._start_session))
-            self.cloud = self.aws
-            self._open_bucket()
-            port = stack.enter_context(aws_provider(self.aws.clock.sleep))
-            self._sessions = stack.enter_context(Service(self._connect))
-            hub_url = stack.enter_context(OperatorsHub())
-            self._environment = {
-                **self.aws.environment(),
-                "PULUMI_DEBUG_PROVIDERS": f"aws:{port}",
-                "HF_ENDPOINT": hub_url,
-                **NOTHING_LEAVES,
-            }
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Take notes of what is lost with the machines, then stop everything."""
-        self.held()
-        self._stack.close()
-
-    def environment(self) -> Mapping[str, str]:
-        """Endpoints and credentials for the product's commands."""
-        return self._environment
-
-    def stack_config(self) -> Mapping[str, str]:
-        """Provider configuration keys."""
-        return self.aws.stack_config()
+    def _start(self, stack: ExitStack) -> Mapping[str, str]:
+        price = aws_catalog_price(Catalog.load())
+        self.aws = stack.enter_context(LocalAwsCloud(self.room, price=price, start_session=self._start_session))
+        self.cloud = self.aws
+        self._open_bucket()
+        port = stack.enter_context(aws_provider(self.aws.clock.sleep))
+        self._sessions = stack.enter_context(Service(self._connect))
+        return {"PULUMI_DEBUG_PROVIDERS": f"aws:{port}"}
 
     def settings(self) -> Sequence[str]:
         """What fills in the shipped stack file's placeholders."""
         return PLACEHOLDERS
-
-    def arm(self, fault: Fault) -> None:
-        """Break it."""
-        fault.apply(self)
-
-    def held(self) -> Mapping[str, float]:
-        """Seconds held on purpose, by phase, over all machines so far."""
-        for machine in self.room.machines.values():
-            if isinstance(machine, BootedMachine):
-                self._held |= by_phase(machine.held())
-        return self._held
 
     def parts(self) -> Mapping[str, Part]:
         """Which parts were real."""
@@ -135,10 +90,6 @@ class Ec2SpotStage:
             else Part(None, "no server was started"),
             "sdk": Part(True, "pulumi-aws", version("pulumi-aws")),
         }
-
-    def host_left(self) -> Sequence[str]:
-        """What machines still have on this host."""
-        return host_words(self.room.inventory())
 
     def config(self) -> Config:
         """The target as the shipped stack file has it, with its placeholders filled in."""

@@ -6,20 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self
 
 from catalog.loader import Catalog
 from catalog.rows import Image
-from rehearsal.backstage import NOTHING_LEAVES, OperatorsHub, by_phase, host_words
 from rehearsal.cloud.google.cloud import OPERATOR_TOKEN, LocalGoogleCloud
-from rehearsal.contracts import Fault, LocalCloud
-from rehearsal.machine.booted import BootedMachine
 from rehearsal.machine.faults import Behaviour
-from rehearsal.machine.room import MachineRoom
 from rehearsal.prices import catalog_price
 from rehearsal.providers.google import VERSION, google_provider
 from rehearsal.reach import Reach
 from rehearsal.relay.server import Relay
+from rehearsal.room_stage import RoomStage
 from rehearsal.stage import Part
 from rehearsal.tools import program_version
 
@@ -33,71 +29,31 @@ K = 300.0
 """How many times shorter the stand-ins hold than what was recorded; the verdict tells held and own time apart."""
 
 
-class GceFlexStage:
-    """Everything around one local Google project. Entering starts it, leaving stops it."""
+class GceFlexStage(RoomStage):
+    """Everything around one local Google project: cloud, provider, relay, the operator's registry and Hub."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.behaviour = Behaviour(holds={what: seconds / K for what, seconds in RECORDED_S.items()})
-        self.cloud: LocalCloud
+        super().__init__(folder, Behaviour(holds={what: seconds / K for what, seconds in RECORDED_S.items()}))
         self.google: LocalGoogleCloud
-        self.room: MachineRoom
-        self._stack = ExitStack()
-        self._environment: dict[str, str] = {}
-        self._held: dict[str, float] = {}
 
-    def __enter__(self) -> Self:
-        """Start from the inside out: machines, cloud, provider, relay, the operator's registry and Hub."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            self.room = stack.enter_context(MachineRoom(self.folder / "machines", self.behaviour))
-            self.google = stack.enter_context(LocalGoogleCloud(self.room, project=PROJECT, price=catalog_price(Catalog.load())))
-            self.cloud = self.google
-            for image in images(Catalog.load()):
-                self.room.images.push(image.repository, image.tag)
-            port = stack.enter_context(google_provider(self.google.clock.sleep))
-            reach = Reach(self.google, OPERATOR, OPERATOR_TOKEN)
-            relay = stack.enter_context(Relay(reach.connect, allowed=reach.allowed, folder=self.folder))
-            hub_url = stack.enter_context(OperatorsHub())
-            self._environment = {
-                **self.google.environment(),
-                "PULUMI_DEBUG_PROVIDERS": f"gcp:{port}",
-                "FLEXSERVE_IAP_URL": relay.url,
-                "FLEXSERVE_REGISTRY_URL": self.room.images.url,
-                "HF_ENDPOINT": hub_url,
-                "SSL_CERT_FILE": str(relay.ca_file),
-                **NOTHING_LEAVES,
-            }
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Take notes of what is lost with the machines, then stop everything."""
-        self.held()
-        self._stack.close()
-
-    def environment(self) -> Mapping[str, str]:
-        """Endpoints, credentials and trust for the product's commands."""
-        return self._environment
-
-    def stack_config(self) -> Mapping[str, str]:
-        """Provider configuration keys."""
-        return self.google.stack_config()
+    def _start(self, stack: ExitStack) -> Mapping[str, str]:
+        self.google = stack.enter_context(LocalGoogleCloud(self.room, project=PROJECT, price=catalog_price(Catalog.load())))
+        self.cloud = self.google
+        for image in images(Catalog.load()):
+            self.room.images.push(image.repository, image.tag)
+        port = stack.enter_context(google_provider(self.google.clock.sleep))
+        reach = Reach(self.google, OPERATOR, OPERATOR_TOKEN)
+        relay = stack.enter_context(Relay(reach.connect, allowed=reach.allowed, folder=self.folder))
+        return {
+            "PULUMI_DEBUG_PROVIDERS": f"gcp:{port}",
+            "FLEXSERVE_IAP_URL": relay.url,
+            "FLEXSERVE_REGISTRY_URL": self.room.images.url,
+            "SSL_CERT_FILE": str(relay.ca_file),
+        }
 
     def settings(self) -> Sequence[str]:
         """What fills in the shipped stack file's placeholders."""
         return (f"target.project={PROJECT}", f'access.members=["{OPERATOR}"]')
-
-    def arm(self, fault: Fault) -> None:
-        """Break it."""
-        fault.apply(self)
-
-    def held(self) -> Mapping[str, float]:
-        """Seconds held on purpose, by phase, over all machines so far."""
-        for machine in self.room.machines.values():
-            if isinstance(machine, BootedMachine):
-                self._held |= by_phase(machine.held())
-        return self._held
 
     def parts(self) -> Mapping[str, Part]:
         """Which parts were real."""
@@ -120,10 +76,6 @@ class GceFlexStage:
         if self.room.kind == "booted":
             return Part(True, "systemd-nspawn with a real dockerd and Google's guest agent")
         return Part(False, "a sandbox with stand-in commands", why=self.room.why_sandbox)
-
-    def host_left(self) -> Sequence[str]:
-        """What machines still have on this host."""
-        return host_words(self.room.inventory())
 
 
 def stage(folder: Path) -> GceFlexStage:

@@ -8,19 +8,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self, cast
+from typing import cast
 
 from catalog.loader import Catalog
 from infra.deployment import Deployment, from_stack_file
 from infra.targets.sagemaker.config import Config
-from rehearsal.backstage import NOTHING_LEAVES, OperatorsHub, host_words
 from rehearsal.cloud.aws import LocalAwsCloud, Pace
 from rehearsal.cloud.aws.pace import Hosting
-from rehearsal.contracts import Fault, LocalCloud
 from rehearsal.machine.faults import Behaviour
-from rehearsal.machine.room import MachineRoom
 from rehearsal.prices import aws_catalog_price
 from rehearsal.providers.aws import VERSION, aws_provider
+from rehearsal.room_stage import RoomStage
 from rehearsal.sagemaker.base import Base
 from rehearsal.sagemaker.builder import Builder
 from rehearsal.sagemaker.hosts import Hosts
@@ -36,47 +34,26 @@ PACE = Pace(hosting=Hosting(readers=20.0, turn=60.0))
 """After a third crash the clock stands until somebody has read the log; one question of an operator who waits is a minute."""
 
 
-class SageMakerStage:
-    """Everything around one local AWS account. Entering starts it, leaving stops it."""
+class SageMakerStage(RoomStage):
+    """Everything around one local AWS account: cloud, registry with AWS's image, containers' machine, provider, Hub."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.behaviour = Behaviour()
-        self.cloud: LocalCloud
+        super().__init__(folder, Behaviour())
         self.aws: LocalAwsCloud
-        self.room: MachineRoom
         self.registry: LocalRegistry
-        self._stack = ExitStack()
-        self._environment: dict[str, str] = {}
 
-    def __enter__(self) -> Self:
-        """Start from the inside out: machine room, cloud, registry with AWS's image, containers' machine, provider, Hub."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            self.room = stack.enter_context(MachineRoom(self.folder / "machines", self.behaviour))
-            price = aws_catalog_price(Catalog.load())
-            self.aws = stack.enter_context(LocalAwsCloud(region=self.config().region, price=price, pace=PACE))
-            self.cloud = self.aws
-            self.registry = LocalRegistry(self.room)
-            self.seed()
-            gate = self.aws.registry_gate()
-            hosts = Hosts(self.room, gate)
-            self.aws.serve_containers(hosts, Builder(self.room, gate, hosts.machine()), self.registry)
-            hosts.warm()
-            port = stack.enter_context(aws_provider(self.aws.provider_sleep))
-            hub_url = stack.enter_context(OperatorsHub())
-            self._environment = {
-                **self.aws.environment(),
-                "PULUMI_DEBUG_PROVIDERS": f"aws:{port}",
-                "HF_ENDPOINT": hub_url,
-                **NOTHING_LEAVES,
-            }
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Stop everything."""
-        self._stack.close()
+    def _start(self, stack: ExitStack) -> Mapping[str, str]:
+        price = aws_catalog_price(Catalog.load())
+        self.aws = stack.enter_context(LocalAwsCloud(region=self.config().region, price=price, pace=PACE))
+        self.cloud = self.aws
+        self.registry = LocalRegistry(self.room)
+        self.seed()
+        gate = self.aws.registry_gate()
+        hosts = Hosts(self.room, gate)
+        self.aws.serve_containers(hosts, Builder(self.room, gate, hosts.machine()), self.registry)
+        hosts.warm()
+        port = stack.enter_context(aws_provider(self.aws.provider_sleep))
+        return {"PULUMI_DEBUG_PROVIDERS": f"aws:{port}"}
 
     def seed(self, base: Base | None = None) -> None:
         """AWS's image, under the tag that the stacks name, in AWS's own account."""
@@ -84,21 +61,9 @@ class SageMakerStage:
         assert image is not None and image.tag is not None
         self.registry.seed(image.tag, base)
 
-    def environment(self) -> Mapping[str, str]:
-        """Endpoints and credentials for the product's commands."""
-        return self._environment
-
-    def stack_config(self) -> Mapping[str, str]:
-        """Provider configuration keys."""
-        return self.aws.stack_config()
-
     def settings(self) -> Sequence[str]:
         """Nothing: the shipped stack files have no placeholder."""
         return ()
-
-    def arm(self, fault: Fault) -> None:
-        """Break it."""
-        fault.apply(self)
 
     def held(self) -> Mapping[str, float]:
         """Nothing is held on purpose: recorded times pass on the cloud's clock."""
@@ -122,10 +87,6 @@ class SageMakerStage:
             "vllm": Part(False, "stand-in server, arguments checked against vLLM's own list", "0.32.0", "no T4 or L4 here"),
             "sdk": Part(True, "pulumi-aws", version("pulumi-aws")),
         }
-
-    def host_left(self) -> Sequence[str]:
-        """What machines still have on this host."""
-        return host_words(self.room.inventory())
 
     def deployment(self) -> Deployment:
         """The shipped stack file."""
