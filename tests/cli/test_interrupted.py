@@ -64,7 +64,7 @@ def bills(here):
 
 
 @pytest.mark.parametrize("module", ["flexserve.cli", "flexserve.commands.plan", "yaml"])
-def test_while_modules_are_imported_it_ends_with_130_and_a_sentence(project, root, module):
+def test_while_modules_are_imported_it_ends_with_130_and_a_sentence(project, root, tmp_path, module):
     """Before the command line is there, before its command is, and in the midst of it."""
     press = f"""
 import os, signal, sys
@@ -77,7 +77,7 @@ sys.argv = ["flexserve", "plan", "-s", "tpu-v6e"]
 from flexserve.start import main
 sys.exit(main())
 """
-    environ = {**os.environ, "PYTHONPATH": str(root)}
+    environ = {**os.environ, "PYTHONPATH": str(root), "FLEXSERVE_CACHE": str(tmp_path / "cache")}  # a kept reading imports no yaml
     argv = [sys.executable, "-c", press]
     done = subprocess.run(argv, cwd=project, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (130, "")
