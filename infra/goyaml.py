@@ -19,7 +19,7 @@ _TIME = re.compile(r"[-+]?\d[\d_]*(:\d+)+(\.\d*)?")  # base 60 in YAML 1.1, text
 
 
 class Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice, and reads `4:00:00` as text."""
+    """Refuses a key that stands twice; reads `4:00:00`, `yes`, `no`, `on` and `off` as text, and `0o17` as a number."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """As ever; raises for a key that stands twice (merged keys may be overridden)."""
@@ -39,7 +39,14 @@ class Loader(yaml.SafeLoader):
             return self.construct_yaml_int(node)
         return self.construct_yaml_float(node)
 
+    def truth(self, node: yaml.ScalarNode) -> Any:
+        """The words of YAML 1.2 alone; those of 1.1 are text where Go has no bool to fill."""
+        word = str(node.value)
+        return word.lower() == "true" if word.lower() in ("true", "false") else word
 
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0o[0-7_]+"), list("-+0"))
+Loader.add_constructor("tag:yaml.org,2002:bool", Loader.truth)
 Loader.add_constructor("tag:yaml.org,2002:int", Loader.number)
 Loader.add_constructor("tag:yaml.org,2002:float", Loader.number)
 

@@ -4,12 +4,15 @@ import json
 import os
 import shutil
 import subprocess
+import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
 
 from infra import goyaml, projectfile, stackfile
 from infra.deployment import from_stack_file
+from infra.projecttypes import text_of
 from verdict.errors import BadConfig
 
 PROJECT = "name: flexserve\nruntime: python\nstackConfigDir: stacks\n"
@@ -28,6 +31,8 @@ config:
   flexserve:target.project: other
   flexserve:target.nested.b: two
   flexserve:fresh.inner: three
+  flexserve:fresh..deep..er: four
+  flexserve:config:old: five
   gcp:region: us-east5
   aws:skip: {value: [a, b]}
 """
@@ -38,6 +43,11 @@ def read(project: str, stack: str = STACK) -> dict:
     return projectfile.applied(config, goyaml.parse(project, projectfile.FILE))
 
 
+def as_text(value):
+    """Outside of a group of keys Pulumi has text only."""
+    return value if isinstance(value, dict | list) else text_of(value)
+
+
 def test_each_form_of_a_value_is_read():
     found = read(PROJECT + TAKEN)
     assert found["flexserve:owner"] == "ops" and found["flexserve:egress"] == "nat" and found["flexserve:typed"] == 5
@@ -45,7 +55,7 @@ def test_each_form_of_a_value_is_read():
         "disk-too-small"
     ]
     assert found["gcp:region"] == "us-east5" and found["aws:skip"] == ["a", "b"]
-    assert found["flexserve:fresh"] == {"inner": "three"}
+    assert found["flexserve:fresh"] == {"inner": "three", "deep": {"er": "four"}} and found["flexserve:old"] == "five"
 
 
 def test_what_the_stack_file_says_wins_as_a_whole():
@@ -77,9 +87,6 @@ def test_the_engine_reads_the_same(tmp_path):
     pulumi("stack", "init", "s")
     theirs = {key: said.get("objectValue", said.get("value")) for key, said in json.loads(pulumi("config", "--json")).items()}
 
-    def as_text(value):  # outside of a group of keys Pulumi has text only
-        return value if isinstance(value, dict | list) else json.dumps(value) if isinstance(value, bool) else str(value)
-
     assert {key: as_text(value) for key, value in read(PROJECT + TAKEN).items()} == theirs
 
 
@@ -94,13 +101,42 @@ def test_the_engine_reads_the_same(tmp_path):
         ("owner: {description: who pays}", "flexserve:owner: missing"),
         ("owner: {type: string}", "declares it without a value"),
         ("flexserve:target.zones[0]: x", "a path with brackets is not read"),
-        ("flexserve:window.x: y", "flexserve:window is not a group of keys in the stack file"),
+        ("flexserve:target.project.x: y", "flexserve:target.project is not a group of keys in the stack file"),
+        ("owner: {type: integer, default: abc}", "the default is not of type integer"),
+        ("owner: {type: array, default: [a]}", "does not say of what"),
+        ("owner: {type: array, items: {type: integer}, default: [a]}", "the default is not of type array<integer>"),
+        ("window: {type: integer}", "flexserve:window is not of type integer"),
+        ("window: {type: string, secret: true}", "flexserve:window stands there for all to read"),
+        ("a:b:c: x", "'a:b:c' is no key that Pulumi takes"),
+        ("target.: x", "'target.' is no key that Pulumi takes"),
     ],
 )
 def test_what_pulumi_would_not_take_is_refused(config, says):
     with pytest.raises(BadConfig) as error:
         read(f"{PROJECT}config:\n  {config}\n")
     assert says in str(error.value)
+
+
+RECORDED = tomllib.loads((Path(__file__).parent / "project_config.toml").read_text(encoding="utf-8"))["case"]
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case['project']} | {case.get('stack', '')}")
+def test_it_agrees_with_what_pulumi_did(case):
+    stack = "config:\n" + "".join(f"  {line}\n" for line in case.get("stack", ["flexserve:window: 4h"]))
+    project = f"{PROJECT}config:\n  {case['project']}\n"
+    if "refused" in case or case.get("brackets"):
+        with pytest.raises(BadConfig) as error:
+            read(project, stack)
+        assert error.value.what and (not case.get("brackets") or "brackets" in error.value.what)
+    else:
+        handed = {key: json.loads(said) if said[:1] in "{[" else said for key, said in json.loads(case["gives"]).items()}
+        assert {key: as_text(value) for key, value in read(project, stack).items()} == handed
+
+
+def test_an_encrypted_value_is_not_looked_into():
+    stack = "config:\n  flexserve:owner: {secure: v1:abc}\n"
+    found = read(f"{PROJECT}config:\n  owner: {{type: integer, secret: true}}\n", stack)
+    assert found["flexserve:owner"] == {"secure": "v1:abc"}
 
 
 def test_a_config_that_is_a_folder_is_refused():
