@@ -26,7 +26,7 @@ from rehearsal.providers.aws import VERSION, aws_provider
 from rehearsal.room_stage import RoomStage
 from rehearsal.ssm.service import Service
 from rehearsal.stage import Part
-from rehearsal.tools import program_version
+from rehearsal.tools import program_version, why_stand_in
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = "g5g-spot"
@@ -77,9 +77,7 @@ class Ec2SpotStage(RoomStage):
         """Which parts were real."""
         return {
             "engine": Part(True, "pulumi", program_version("pulumi")),
-            "provider": Part(
-                False, "stand-in for pulumi-resource-aws, a table over botocore", VERSION, "the plugin cannot be downloaded here"
-            ),
+            "provider": Part(False, "stand-in for pulumi-resource-aws, a table over botocore", VERSION, why_stand_in("aws")),
             "cloud": Part(False, "local AWS on moto, checked against AWS's own service models", version("moto"), "no account"),
             "machine": Part(True, "systemd-nspawn on this machine's own processor, with a real cloud-init")
             if self.room.machines

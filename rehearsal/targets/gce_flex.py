@@ -17,7 +17,7 @@ from rehearsal.reach import Reach
 from rehearsal.relay.server import Relay
 from rehearsal.room_stage import RoomStage
 from rehearsal.stage import Part
-from rehearsal.tools import program_version
+from rehearsal.tools import program_version, why_stand_in
 
 PROJECT = "rehearsal-1"
 OPERATOR = "user:operator@rehearsal.test"
@@ -57,10 +57,11 @@ class GceFlexStage(RoomStage):
 
     def parts(self) -> Mapping[str, Part]:
         """Which parts were real."""
-        no_site = "the plugin cannot be downloaded here"
         return {
             "engine": Part(True, "pulumi", program_version("pulumi")),
-            "provider": Part(False, "stand-in for pulumi-resource-gcp, held to recordings of the real one", VERSION, no_site),
+            "provider": Part(
+                False, "stand-in for pulumi-resource-gcp, held to recordings of the real one", VERSION, why_stand_in("gcp")
+            ),
             "cloud": Part(False, "local Google APIs, checked against Google's discovery documents", "", "no account"),
             "machine": self._machine(),
             "relay": Part(False, "local IAP relay", "", "no account"),

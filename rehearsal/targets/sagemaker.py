@@ -24,7 +24,7 @@ from rehearsal.sagemaker.builder import Builder
 from rehearsal.sagemaker.hosts import Hosts
 from rehearsal.sagemaker.registry import LocalRegistry
 from rehearsal.stage import Part
-from rehearsal.tools import program_version
+from rehearsal.tools import program_version, why_stand_in
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = "sagemaker-t4"
@@ -74,9 +74,7 @@ class SageMakerStage(RoomStage):
         ran = bool(self.room.machines)
         return {
             "engine": Part(True, "pulumi", program_version("pulumi")),
-            "provider": Part(
-                False, "stand-in for pulumi-resource-aws, a table over botocore", VERSION, "the plugin cannot be downloaded here"
-            ),
+            "provider": Part(False, "stand-in for pulumi-resource-aws, a table over botocore", VERSION, why_stand_in("aws")),
             "cloud": Part(False, "local AWS with SageMaker's states, checked against AWS's service models", "", "no account"),
             "containers": Part(True, "Docker in a booted machine, no card: the stand-in server pretends one")
             if ran

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from rehearsal.product import Ran
 from rehearsal.run import TAIL, failure_of
 from rehearsal.stage import Part
 from rehearsal.targets.gce_flex import GceFlexStage
+from rehearsal.tools import why_stand_in
 from rehearsal.verdict import Verdict
 from verdict.errors import FlexserveError, NoCapacity, Refused
 
@@ -46,6 +48,16 @@ def test_the_first_failure_is_shown_with_its_cause_and_where_the_rest_is(error, 
 def test_a_command_that_died_without_a_document_shows_its_last_lines():
     text = shown(Verdict("s", failure=failure_of(ran("", "Segmentation fault", code=-11)), kept_at="/kept"))
     assert "ended with -11" in text and "    | Segmentation fault\n" in text
+
+
+@pytest.mark.parametrize("provider", ["gcp", "aws"])
+def test_the_stand_in_plugins_reason_is_the_one_there_is(tmp_path, provider):
+    environ = {"PULUMI_HOME": str(tmp_path)}
+    assert "make setup fetches it where" in why_stand_in(provider, environ)
+    off = why_stand_in(provider, {**environ, "FLEXSERVE_DOWNLOADS": "no"})
+    assert "switched off by FLEXSERVE_DOWNLOADS=no" in off and "unset it" in off
+    (tmp_path / "plugins" / f"resource-{provider}-v{version(f'pulumi-{provider}')}").mkdir(parents=True)
+    assert "is there, and was not tried" in why_stand_in(provider, environ)
 
 
 def test_a_rehearsal_that_went_well_shows_no_failure():

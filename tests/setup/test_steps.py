@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.setup import debian, downloads, golang
-from tools.setup.engine import BUILT, INSTALLER, ON_PATH, built_folder, found, language_folder, links, wanted
+from tools.setup.engine import BUILT, HOST, INSTALLER, ON_PATH, built_folder, found, language_folder, links, wanted
 from tools.setup.step import Skip, StepFailed
 from tools.setup.steps import apt, plugin, pulumi, venv
 from tools.setup.versions import locked, locked_lines, parse
@@ -118,6 +118,14 @@ def test_what_was_built_is_linked_and_links_that_no_longer_hold_go(host, work, c
     pulumi.links_run(host, work)
     assert pulumi.links_done(host) is not None
     assert sorted(p.name for p in host.bin.iterdir()) == ["pulumi", "pulumi-language-python", "pulumi-language-python-exec"]
+    # Pulumi warns unless the language host on PATH, links followed, lies beside its own program, links followed.
+    assert {(host.bin / name).resolve().parent for name in ("pulumi", HOST)} == {built_folder(host)}
+    newer = language_folder(host) / "pulumi-language-python"
+    newer.unlink()
+    newer.write_text("another one")
+    assert pulumi.links_done(host) is None
+    pulumi.links_run(host, work)
+    assert pulumi.links_done(host) is not None and (host.bin / "pulumi-language-python").read_text() == "another one"
     said = subprocess.run([host.bin / "pulumi", "version"], capture_output=True, text=True, check=True).stdout
     assert said.strip() == f"v{wanted(host)}"
 

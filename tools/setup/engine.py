@@ -121,5 +121,17 @@ def links(host: Host) -> dict[str, Path]:
     if engine.origin != ON_PATH:
         names.update({f.name: f for f in sorted(engine.folder.iterdir()) if f.name.startswith("pulumi")})
     if not engine.complete:
-        names.update({name: language_folder(host) / name for name in (HOST, HELPER)})
+        beside = beside_engine(host)
+        names.update({name: beside.get(name, language_folder(host) / name) for name in (HOST, HELPER)})
     return names
+
+
+def beside_engine(host: Host) -> dict[str, Path]:
+    """Where the language host that was built here belongs: beside the engine that was built here; elsewhere Pulumi warns.
+
+    It compares what it finds on PATH, links followed, with what lies beside its own program. Nothing for another engine.
+    """
+    engine = found(host)
+    if engine is None or engine.origin != BUILT:
+        return {}
+    return {name: engine.folder / name for name in (HOST, HELPER)}

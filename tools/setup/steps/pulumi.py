@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
+import os
 import shutil
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tools.setup.engine import (
     BUILT,
     HELPER,
     HOST,
+    beside_engine,
     build_key,
     built_folder,
     found,
@@ -101,6 +104,8 @@ def language_run(host: Host, work: Work) -> str:
 def links_done(host: Host) -> str | None:
     """The environment's `bin` has what PATH lacks."""
     names = links(host)
+    if any(not _same(language_folder(host) / name, file) for name, file in beside_engine(host).items()):
+        return None
     right = all((host.bin / n).is_symlink() and (host.bin / n).readlink() == f and f.exists() for n, f in names.items())
     if not right or found(host) is None or _stale(host, names):
         return None
@@ -109,6 +114,8 @@ def links_done(host: Host) -> str | None:
 
 def links_run(host: Host, work: Work) -> str:
     """Make the links, each in one step, and remove those that no longer hold."""
+    for name, file in beside_engine(host).items():
+        _put(language_folder(host) / name, file)
     names = links(host)
     for stale in _stale(host, names):
         stale.unlink()
@@ -116,6 +123,24 @@ def links_run(host: Host, work: Work) -> str:
         link(host.bin / name, file)
         work.say(f"{name} -> {file}")
     return links_done(host) or ""
+
+
+def _same(made: Path, file: Path) -> bool:
+    """Whether `file` is `made`, or a copy of it."""
+    return made.is_file() and file.is_file() and filecmp.cmp(made, file)
+
+
+def _put(made: Path, file: Path) -> None:
+    """Make `file` another name of `made`, in one step; a copy where the disk knows no second names."""
+    if _same(made, file):
+        return
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    try:
+        temporary.hardlink_to(made)
+    except OSError:
+        shutil.copy2(made, temporary)
+    temporary.replace(file)
 
 
 def _stale(host: Host, names: dict[str, Path]) -> list[Path]:
