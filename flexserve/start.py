@@ -16,5 +16,10 @@ def main() -> int:
 
         return run()
     except KeyboardInterrupt:  # while modules are imported, before anything that could say it better
+        if "--json" in sys.argv:
+            from flexserve.cli.endings import failed, output_of
+            from verdict.errors import Interrupted
+
+            return failed(Interrupted("interrupted before the command began"), output_of(sys.argv[1:]), debug=False)
         sys.stderr.write("error: interrupted before the command began\n")
         return 130

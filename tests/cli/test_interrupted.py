@@ -63,25 +63,31 @@ def bills(here):
     return [item.name for item in here.cloud.ledger.left() if not item.name.startswith("hf-token/")]
 
 
+@pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("module", ["flexserve.cli", "flexserve.commands.plan", "yaml"])
-def test_while_modules_are_imported_it_ends_with_130_and_a_sentence(project, root, tmp_path, module):
+def test_while_modules_are_imported_it_ends_with_130_and_a_sentence(project, root, tmp_path, module, as_json):
     """Before the command line is there, before its command is, and in the midst of it."""
     press = f"""
 import os, signal, sys
 class Press:
+    pressed = False
     def find_spec(self, name, *_):
-        if name == {module!r}:
+        if name == {module!r} and not self.pressed:
+            Press.pressed = True
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Press())
-sys.argv = ["flexserve", "plan", "-s", "tpu-v6e"]
+sys.argv = ["flexserve", "plan", "-s", "tpu-v6e"] + ["--json"] * {as_json}
 from flexserve.start import main
 sys.exit(main())
 """
     environ = {**os.environ, "PYTHONPATH": str(root), "FLEXSERVE_CACHE": str(tmp_path / "cache")}  # a kept reading imports no yaml
     argv = [sys.executable, "-c", press]
     done = subprocess.run(argv, cwd=project, env=environ, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr.startswith("error: interrupted before the command") and "Traceback" not in done.stderr
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    if as_json:
+        assert json.loads(done.stdout)["error"]["kind"] == "interrupted" and done.stderr == ""
+    else:
+        assert done.stdout == "" and done.stderr.startswith("error: interrupted before the command")
 
 
 @ENGINE
