@@ -14,11 +14,13 @@ from verdict.errors import FlexserveError, Gone
 
 
 class Ends:
-    """A tunnel's questions to its cloud. A cloud that cannot be asked is told once a spell, and ends nothing."""
+    """A tunnel's questions to its cloud. While it is watched a cloud that cannot be asked is told once a spell. It ends nothing."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._since: float | None = None  # the loop's time at which it could not be asked any more
+        self._watched = False
+        self._since: float | None = None  # the loop's time at which that was told
+        self._silence = ""  # why it cannot be asked
 
     async def gone(self) -> Gone | None:
         """The error of a closed window or a reclaim. None where there is no such end, and where the cloud does not say."""
@@ -40,6 +42,13 @@ class Ends:
             return Gone(f"expired at {when.astimezone():%H:%M}", why="the window closed")
         self._answered()
         return None
+
+    def explained(self, error: FlexserveError) -> FlexserveError:
+        """An error whose cause may lie with a machine that is no more, where the cloud does not say whether it is."""
+        if self._silence:
+            unknown = f"whether the machine still exists is not known: {self._silence}"
+            error.why = f"{error.why}; {unknown}" if error.why else unknown
+        return error
 
     async def until_gone(self) -> Gone:
         """Wait for that end: the cloud is asked every `ask_s`, and at every look once the recorded end has passed.
@@ -63,6 +72,7 @@ class Ends:
         async def watch() -> None:
             end(await self.until_gone())
 
+        self._watched = True
         task = asyncio.ensure_future(watch())
         try:
             yield
@@ -70,11 +80,14 @@ class Ends:
             task.cancel()
 
     def _unanswered(self, error: Exception) -> None:
-        if self._since is None:
+        cause = cause_of(error)
+        self._silence = str(cause["why"])
+        if self._watched and self._since is None:
             self._since = asyncio.get_running_loop().time()
-            self._tell("unanswered", **cause_of(error))
+            self._tell("unanswered", **cause)
 
     def _answered(self) -> None:
+        self._silence = ""
         if self._since is not None:
             seconds, self._since = asyncio.get_running_loop().time() - self._since, None
             self._tell("answered", seconds=round(seconds, 1))

@@ -150,9 +150,10 @@ async def test_a_cloud_that_takes_the_question_and_says_nothing_is_told_and_hold
         release.wait(60)
 
     with socket.create_server(("127.0.0.1", 0)):
-        seen = ends.Ends(Options(expired=expired, on_event=told.append, limits=replace(QUICK, answer_s=0.05)))
-        assert await seen.gone() is None
-        assert await seen.gone() is None
+        seen = ends.Ends(Options(expired=expired, on_event=told.append, limits=replace(QUICK, answer_s=0.05, look_s=3600)))
+        async with seen.watched(lambda _: None):
+            assert await seen.gone() is None
+            assert await seen.gone() is None
     assert [event.kind for event in told] == ["unanswered"] and "no answer within 0.05 s" in str(told[0].fields["why"])
     assert len(asked) == 2  # both still wait, in threads that hold nothing up
     release.set()
@@ -167,7 +168,9 @@ async def test_whatever_is_raised_is_no_end_and_gone_is_one(error) -> None:
         raise error
 
     options = Options(expired=expired, on_event=told.append)
-    assert await ends.Ends(options).gone() is None
+    seen = ends.Ends(options)
+    async with seen.watched(lambda _: None):
+        assert await seen.gone() is None
     assert [event.kind for event in told] == ["unanswered"] and told[0].fields["why"]
     reclaimed = Gone("the machine was reclaimed")
 
@@ -188,6 +191,8 @@ async def test_the_relays_word_is_told_when_the_cloud_cannot_be_asked(world) -> 
         async with open_tunnel(world.access("vm-close4033"), options=world.options(expired=expired)):
             pass
     assert "may not open a tunnel" in caught.value.what
+    assert caught.value.why.endswith("whether the machine still exists is not known: no network")
+    assert "unanswered" not in world.kinds()  # no tunnel stays that could be told of it
     async with open_tunnel(world.access("vm-cl4033up10"), options=world.options(expired=expired)) as opened:
         reader, writer = await asyncio.open_connection("127.0.0.1", opened.port)
         writer.write(b"echo\n" + b"x" * 100)

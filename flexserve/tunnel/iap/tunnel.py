@@ -271,7 +271,7 @@ class IapTunnel(Tunnel):
         phase = await self._phase() if failure.ending.code == 4003 else ""
         if phase:
             error.why = f"the machine is in phase {phase}" + (f"; {error.why}" if error.why else "")
-        return error
+        return self.ends.explained(error)
 
     async def _phase(self) -> str:
         if self._options.boot_phase is None:

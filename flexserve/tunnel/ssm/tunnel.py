@@ -34,7 +34,7 @@ async def open_ssm(access: Ssm, options: Options) -> AsyncIterator[Tunnel]:
         except FlexserveError as error:
             if gone := await opened.ends.gone():  # the cloud's word for it says more than that nobody answers
                 raise gone from error
-            raise
+            raise opened.ends.explained(error) from error.__cause__
         server = await asyncio.start_server(opened.serve, sock=sock)
     except BaseException:
         sock.close()
