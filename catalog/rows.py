@@ -23,8 +23,9 @@ class Accelerator(Row, frozen=True, kw_only=True):
     """A chip. Memory is what a program sees, in GiB; `kv_sliding_layers`: what a sliding-window layer's cache holds.
 
     `reserve_gib`: what vLLM takes a chip beside a model's `resident_gib`. `capability`: CUDA's, empty on other chips.
-    `attention_backends`: those that work, the first is asked for; empty where vLLM chooses well by itself. `oldest_vllm`: the
-    first release that serves on it, empty where none was found too old.
+    `attention_backends`: those that work, the first is asked for; empty where vLLM chooses well by itself. `encoder_backends`:
+    the same for the encoders of images and sound, none of which is asked for. `oldest_vllm`: the first release that serves on it,
+    empty where none was found too old.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Accelerator(Row, frozen=True, kw_only=True):
     reserve_gib: float = 0.0
     capability: str = ""
     attention_backends: tuple[str, ...] = ()
+    encoder_backends: tuple[str, ...] = ()
     oldest_vllm: str = ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -138,15 +139,37 @@ def _from_config(stack: str, config: Mapping[str, Any], sets: Sequence[str]) -> 
     from infra import stackfile
 
     values = _ours(config)
+    if not sets:
+        return _agreed(from_values(stack, values), config)
+    as_it_is = deepcopy(values)
     for item in sets:
         what = f"--set {item.partition('=')[0]}: the value"
         _set(values, item, partial(stackfile.parse, what=what, way_out=EXAMPLE))
-    return from_values(stack, values)
+    deployment = from_values(stack, values)
+    if _differs(deployment, config):  # by the words of the command line alone, which say what a stack file would be like
+        _agreed(from_values(stack, as_it_is), config)
+    return deployment
 
 
 def from_pulumi(stack: str, config: Mapping[str, str]) -> Deployment:
     """Read Pulumi's own configuration map (`flexserve:target` -> JSON text), as the language host passes it."""
-    return from_values(stack, {name: _passed(name, text) for name, text in _ours(config).items()})
+    return _agreed(from_values(stack, {name: _passed(name, text) for name, text in _ours(config).items()}), config)
+
+
+def _differs(deployment: Deployment, config: Mapping[str, Any]) -> str:
+    """The provider's own key that says something else than the target, or nothing at all."""
+    return next((key for key, value in deployment.target.provider.items() if config.get(key) != value), "")
+
+
+def _agreed(deployment: Deployment, config: Mapping[str, Any]) -> Deployment:
+    """The same. The provider has its region from the stack's own configuration; another than the target's tears a stack apart."""
+    if key := _differs(deployment, config):
+        name, value = key.partition(":")[2], deployment.target.provider[key]
+        raise BadConfig(
+            f"{key} is {config.get(key) or 'missing'}, {NAMESPACE}:target.{name} is {value}",
+            way_out=f"write {key}: {value} beside the flexserve keys of the stack file",
+        )
+    return deployment
 
 
 def _ours(config: Mapping[str, T]) -> dict[str, T]:

@@ -93,7 +93,9 @@ class Serving(Settings):
     )
     tool_calls: bool = Field(True, description="Parse tool calls with the model's parser.")
     reasoning: bool = Field(True, description="Parse thinking with the model's parser.")
-    extra_args: dict[str, JsonValue] = Field({}, description="More vLLM options, by their name without dashes.")
+    extra_args: dict[str, JsonValue] = Field(
+        {}, description="More vLLM options, by their name without dashes; checked against those of vLLM 0.32.0, whatever is served."
+    )
     environment: dict[str, str] = Field({}, description="VLLM_* variables of the container.")
 
 

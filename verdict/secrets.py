@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _TOKENS = (
-    (r"hf_", r"[A-Za-z0-9]{8,}"),
+    (r"hf_", r"(?:(?=[a-z]*[0-9A-Z])[A-Za-z0-9]{8,}|[a-z]{12,})"),  # hf_overrides and hf_transfer are words
     (r"AKIA", r"[0-9A-Z]{12,}"),
     (r"ya29\.", r"[\w-]{8,}"),
     (r"AIza", r"[\w-]{35}"),

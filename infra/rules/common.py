@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from catalog.rows import Zone
+from catalog.rows import MachineType, Model, Zone
 from infra.duration import words
 from infra.fit import GIB, kv_fit
 from infra.rules.rule import Broken, Rule, Situation
@@ -18,6 +18,7 @@ MEMBER = re.compile(r"(user|group|serviceAccount|principal|principalSet):[^\s:]\
 SERVICES = {"": "EC2", "sagemaker": "SageMaker"}  # of AWS; no other cloud's machines are divided
 TOKENS = re.compile(r"(HF|HUGGING_?FACE)(_HUB)?_?TOKEN|HF_API_KEY|hf[-_]token", re.IGNORECASE)
 ASKED = 2048  # tokens that a checkpoint has to hold beside its weights before it is called fitting
+UTILIZATIONS = (0.92, 0.95)  # more leaves nothing for what else takes memory on a card
 MEMBERS = "`user:…`, `group:…` or `serviceAccount:…`"
 
 
@@ -152,7 +153,12 @@ def unknown_image(s: Situation) -> Broken | None:
     if s.deployment.image is None:
         return None
     name = s.deployment.image.name
-    known = [f"{i.repository}:{i.tag}" for i in s.catalog.images if s.accelerator and s.accelerator.name in i.accelerators]
+    target = s.deployment.target
+    known = [
+        f"{i.repository.replace('{region}', target.region_of(target.places[0]))}:{i.tag}"
+        for i in s.catalog.images
+        if s.accelerator and s.accelerator.name in i.accelerators
+    ]
     if s.image is not None and s.accelerator is not None and s.accelerator.name in s.image.accelerators:
         return None
     return Broken(f"the catalog has no image {name!r} for {s.accelerator.name if s.accelerator else 'it'}", nearest(name, known))
@@ -227,7 +233,7 @@ def length_does_not_fit(s: Situation) -> Broken | None:
     if not fit.longest:
         return Broken(
             f"the weights of {s.model.name} do not fit on {s.machine.name}",
-            "take a larger machine type, a smaller model, or raise gpu_memory_utilization" + _quantised(s),
+            _what_fits(s),
         )
     return Broken(
         f"{serving.max_model_len} tokens need {serving.max_model_len * fit.bytes_per_token / GIB:.1f} GiB of KV cache, "
@@ -293,15 +299,48 @@ COMMON: Sequence[Rule] = tuple(
 )
 
 
-def _quantised(s: Situation) -> str:
-    """The same model with smaller weights, where the catalog has one that fits here; one that was measured here first."""
-    assert s.model is not None and s.machine is not None and s.accelerator is not None
+def _what_fits(s: Situation) -> str:
+    """What to take instead, each tried: more of the memory, a larger machine, smaller weights; else another model."""
+    assert s.model is not None and s.machine is not None
+    serving, ways = s.deployment.serving, []
+    for utilization in (u for u in UTILIZATIONS if u > serving.gpu_memory_utilization):
+        if _holds(s, s.model, s.machine, utilization):
+            ways.append(f"raise serving.gpu_memory_utilization to {utilization}")
+            break
+    larger = [m.name for m in _larger(s) if _holds(s, s.model, m, serving.gpu_memory_utilization)]
+    ways += [f"take {larger[0]}"] if larger else []
+    ways += [f"take {name}, which fits" for name in _quantised(s, s.machine)]
+    if not ways:
+        ways = [f"take {name} on {m.name}" for m in _larger(s) for name in _quantised(s, m)][:1]
+    return "; or ".join((*ways, "take a smaller model"))
+
+
+def _quantised(s: Situation, machine: MachineType) -> tuple[str, ...]:
+    """The same model with smaller weights, where the catalog has one that fits there; one that was measured here first."""
+    assert s.model is not None and s.accelerator is not None
     model, accelerator, utilization = s.model, s.accelerator, s.deployment.serving.gpu_memory_utilization
     others = [m for m in s.catalog.models.values() if m.unquantized == model.name and m.quantization in accelerator.quantization]
-    for other in sorted(others, key=lambda m: accelerator.name not in m.reserve_gib):
-        if kv_fit(other, s.machine, accelerator, utilization, ASKED, "auto", ASKED).fits:
-            return f"; {other.name} fits"
-    return ""
+    ranked = sorted(others, key=lambda m: accelerator.name not in m.reserve_gib)
+    return tuple(m.name for m in ranked if _holds(s, m, machine, utilization))[:1]
+
+
+def _larger(s: Situation) -> Iterator[MachineType]:
+    """Other machine types of the same service with the same accelerator, those with fewer chips and less memory first."""
+    assert s.machine is not None
+    ours, target = s.machine, s.deployment.target
+    rows = sorted(s.catalog.machine_types.values(), key=lambda m: (m.accelerators, m.memory_gib, m.name))
+    for m in rows:
+        if (m.cloud, m.service, m.accelerator) == (
+            target.cloud,
+            ours.service,
+            ours.accelerator,
+        ) and m.accelerators > ours.accelerators:
+            yield m
+
+
+def _holds(s: Situation, model: Model, machine: MachineType, utilization: float) -> bool:
+    assert s.accelerator is not None
+    return kv_fit(model, machine, s.accelerator, utilization, ASKED, "auto", ASKED).fits is True
 
 
 def _zones(s: Situation) -> Iterator[Zone]:

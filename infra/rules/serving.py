@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from infra.rules import backends
 from infra.rules.rule import Broken, Rule, Situation
 from startup.spec import MAKING_LIMIT
 from startup.turing import limits
@@ -12,14 +13,26 @@ TURING = "7.5"
 
 
 def attention_backend_unsupported(s: Situation) -> Broken | None:
-    """An attention backend that does not work on the accelerator."""
-    wanted = next((str(v) for k, v in s.deployment.serving.extra_args.items() if k.replace("-", "_") == "attention_backend"), None)
-    if s.accelerator is None or wanted is None or wanted in s.accelerator.attention_backends:
+    """An attention backend that does not work on the accelerator, in any of vLLM's spellings."""
+    card, extra = s.accelerator, s.deployment.serving.extra_args
+    if card is None or not card.attention_backends:
         return None
-    if not s.accelerator.attention_backends:
-        return None
-    works = " or ".join(s.accelerator.attention_backends)
-    return Broken(f"{wanted} does not work on {s.accelerator.title}", f"use {works}, or leave it out of serving.extra_args")
+    works = " or ".join(card.attention_backends)
+    for wanted in backends.for_text(extra):
+        if wanted.upper() not in card.attention_backends:  # vLLM reads it in either case
+            return Broken(f"{wanted} does not work on {card.title}", f"use {works}, or leave it out of serving.extra_args")
+    for wanted in backends.for_encoders(extra):
+        if wanted.upper() not in card.encoder_backends:
+            return Broken(
+                f"{wanted} for images and sound does not work on {card.title}",
+                f"use {' or '.join(card.encoder_backends)}, or leave mm_encoder_attn_backend out",
+            )
+    if backends.in_config(extra):
+        return Broken(
+            f"vLLM takes a backend by --attention-backend or by --attention-config, and the first is set to {works} here",
+            "leave it out of attention_config",
+        )
+    return None
 
 
 def group_too_large(s: Situation) -> Broken | None:

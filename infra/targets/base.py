@@ -45,6 +45,11 @@ class TargetSettings(Settings):
     """The port that the server is told to listen on; None where its container has one of its own."""
 
     @property
+    def provider(self) -> Mapping[str, str]:
+        """Keys of the provider's own in the stack file that have to say the same, and what they have to say."""
+        return {}
+
+    @property
     def ways(self: _Provisioned) -> tuple[str, ...]:
         """How a machine of this stack may have been asked for, in the catalog's words."""
         return (self.provisioning,)

@@ -30,6 +30,10 @@ class TargetConfig(Protocol):
     server_port: ClassVar[int | None]
 
     @property
+    def provider(self) -> Mapping[str, str]:
+        """Keys of the provider's own in the stack file that have to say the same."""
+
+    @property
     def provisioning(self) -> str:
         """How machines are asked for, in the catalog's words."""
 

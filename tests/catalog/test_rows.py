@@ -58,3 +58,14 @@ def test_an_unknown_price_is_unknown():
     assert catalog.price("v6e", region="mars-north1", provisioning="flex_start") is None
     assert catalog.price("v6e", region="europe-west4", provisioning="spot") is None
     assert catalog.price("v6e", region="europe-west4", provisioning="flex_start").usd == 1.35
+
+
+def test_every_model_has_what_a_rule_would_pass_over_without():
+    """A group that is too large for Turing is told by the query heads."""
+    models = Catalog.load().models.values()
+    assert [m.name for m in models if m.query_heads is None or not m.kv_layers] == []
+
+
+def test_a_card_whose_backends_are_listed_has_those_of_its_encoders_listed():
+    cards = Catalog.load().accelerators.values()
+    assert [c.name for c in cards if bool(c.attention_backends) != bool(c.encoder_backends)] == []

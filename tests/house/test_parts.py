@@ -23,5 +23,3 @@ def test_no_file_is_of_two_parts():
 def test_a_file_named_after_a_part_is_of_one(word):
     named = [file for file in FILES if word in file.rpartition("/")[2]]
     assert named and [file for file in named if not any(belongs(file, part) for part in PARTS)] == []
-
-

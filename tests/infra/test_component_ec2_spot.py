@@ -19,7 +19,6 @@ from startup.render import render
 from tests.infra.mocked import registered
 from tests.infra.test_resources import Boot
 from tests.infra.test_settle import answers, at
-from verdict.errors import BadConfig
 
 ID = "0123456789"
 BASE = f"fs-{ID}"
@@ -164,12 +163,6 @@ def test_a_bucket_with_builds_that_was_found_is_used_and_not_made(register):
     kinds, outputs = register(table={**TODAY, "target.bucket": "fs-aaaaaaaaaa"})
     assert "Bucket" not in kinds and kinds["BucketObjectv2"][0]["bucket"] == "fs-aaaaaaaaaa" == outputs["bucket"]
     assert "fs-aaaaaaaaaa" in kinds["Instance"][0]["userData"]
-
-
-@pytest.mark.parametrize("configuration", [{}, {"aws:region": "us-west-2"}])
-def test_a_provider_of_another_region_is_refused(register, configuration):
-    with pytest.raises(BadConfig, match="aws:region"):
-        register(configuration=configuration)
 
 
 def test_every_zone_has_a_part_of_the_range_of_its_own():

@@ -23,7 +23,7 @@ from startup import image
 from startup.render import render
 from tests.infra.mocked import registered
 from tests.infra.test_settle import answers, at
-from verdict.errors import BadConfig, NoAccess, Refused
+from verdict.errors import NoAccess, Refused
 
 ID = "0123456789"
 BASE = f"fs-{ID}"
@@ -251,12 +251,6 @@ def test_an_endpoint_that_never_served_makes_way_for_its_successor(register, mon
     assert register.cloud.deleted == [] and len(said) == (2 if dead else 0)
     register.cloud.broken = True
     assert component.made_way("us-east-2", DeploymentRef("sagemaker-t4", ID), BASE, "") == BASE
-
-
-@pytest.mark.parametrize("configuration", [{}, {"aws:region": "us-west-2"}])
-def test_a_provider_of_another_region_is_refused(register, configuration):
-    with pytest.raises(BadConfig, match="aws:region"):
-        register(configuration=configuration)
 
 
 BREAKS = [

@@ -1,6 +1,7 @@
 """Reading a stack file: wrong keys and types are exit 2 and name the nearest key."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -126,3 +127,21 @@ def test_a_duration_survives_words(seconds):
 def test_image_names(name, repository, tag, digest):
     image = Image(name=name)
     assert (image.repository, image.tag, image.digest) == (repository, tag, digest)
+
+
+@pytest.mark.parametrize("stack", ["g5g-spot", "sagemaker-t4", "sagemaker-l4"])
+@pytest.mark.parametrize("says", ["", "  aws:region: us-west-2\n"])
+def test_a_provider_of_another_region_is_refused_and_a_word_of_the_command_line_is_not(root, stack, says):
+    text = (root / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    elsewhere = re.sub(r"^  aws:region: .*\n", says, text, flags=re.MULTILINE)
+    assert elsewhere != text
+    with pytest.raises(BadConfig, match=r"aws:region is (missing|us-west-2)") as error:
+        from_stack_text(stack, elsewhere)
+    assert "write aws:region: us-east-" in error.value.way_out
+    with pytest.raises(BadConfig, match="aws:region"):
+        from_stack_text(stack, elsewhere, ["serving.max_num_seqs=3"])
+    sets = ["target.region=us-west-2", *(["target.zones=[us-west-2a]"] if stack == "g5g-spot" else [])]
+    assert from_stack_text(stack, text, sets).target.region == "us-west-2"  # what such a stack file would be like
+    passed = {key: value if isinstance(value, str) else json.dumps(value) for key, value in yaml.safe_load(text)["config"].items()}
+    with pytest.raises(BadConfig, match="aws:region"):
+        from_pulumi(stack, {**passed, "aws:region": "eu-west-1"})

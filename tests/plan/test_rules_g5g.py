@@ -45,6 +45,17 @@ BROKEN = [
     ("attention-backend-unsupported", ["serving.extra_args={attention-backend: FLASH_ATTN}"], "TRITON_ATTN"),
     ("attention-backend-unsupported", ["serving.extra_args={attention_backend: FLASHINFER}"], "TRITON_ATTN"),
     ("attention-backend-unsupported", ["serving.extra_args={attention-backend: FLEX_ATTENTION}"], "TRITON_ATTN"),
+    ("attention-backend-unsupported", ["serving.extra_args={attention_config: {backend: FLASHINFER}}"], "TRITON_ATTN"),
+    ("attention-backend-unsupported", ['serving.extra_args={attention-config: \'{"backend": "FLASH_ATTN"}\'}'], "TRITON_ATTN"),
+    ("attention-backend-unsupported", ["serving.extra_args.attention_config.backend=flashinfer"], "TRITON_ATTN"),
+    (
+        "attention-backend-unsupported",
+        ["serving.extra_args={attention_config: {backend_per_kind: {a: FLASH_ATTN}}}"],
+        "TRITON_ATTN",
+    ),
+    ("attention-backend-unsupported", ["serving.extra_args={attention_config: {backend: TRITON_ATTN}}"], "attention_config"),
+    ("attention-backend-unsupported", ["serving.extra_args={mm-encoder-attn-backend: FLASH_ATTN}"], "TORCH_SDPA"),
+    ("attention-backend-unsupported", ["serving.extra_args={mm_encoder_attn_backend: FLASHINFER}"], "TORCH_SDPA"),
     ("vllm-too-old", ["target.build.vllm=0.27.1"], "0.27.2rc0"),
     ("vllm-too-old", ["target.build.vllm=0.26.0"], "0.27.2rc0"),
     ("unknown-builder", ["target.build.machine_type=m7i.8xlarge"], "did you mean m7g.8xlarge"),
@@ -65,6 +76,18 @@ def test_a_broken_rule_refuses_by_name(g5g_spot, rule, settings, way_out):
         make_plan(g5g_spot(*settings), Catalog.load())
     assert error.value.rule == rule and way_out in error.value.way_out
     assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "{attention-backend: triton_attn}",
+        "{attention_config: {use_prefill_decode_attention: true}}",
+        "{mm_encoder_attn_backend: torch_sdpa}",
+    ],
+)
+def test_what_works_on_the_card_is_planned_in_each_spelling(g5g_spot, extra):
+    assert make_plan(g5g_spot(f"serving.extra_args={extra}"), Catalog.load()).allowed == ()
 
 
 def test_each_kind_of_bad_input_is_refused_by_a_rule_of_its_own_name():

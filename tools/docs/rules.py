@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infra.rules.elsewhere import ELSEWHERE
 from infra.rules.every import all_rules
 
 
@@ -17,5 +18,13 @@ def page() -> str:
         "| rule | refuses | final |",
         "| --- | --- | --- |",
         *(f"| `{rule.id}` | {rule.about} | {'yes' if rule.final else ''} |" for rule in all_rules()),
+        "",
+        "## Refused later",
+        "",
+        "Exit 3 as well, by what a plan cannot see. None of them can be allowed.",
+        "",
+        "| name | by | refuses |",
+        "| --- | --- | --- |",
+        *(f"| `{name}` | {when} | {what} |" for name, (when, what) in ELSEWHERE.items()),
     ]
     return "\n".join(lines) + "\n"

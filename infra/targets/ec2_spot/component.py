@@ -14,7 +14,6 @@ from infra.targets.ec2_spot import network as n
 from infra.targets.ec2_spot import resources as r
 from infra.targets.ec2_spot import rights
 from infra.targets.ec2_spot.names import Names, provisioning
-from verdict.errors import BadConfig
 
 if TYPE_CHECKING:
     from infra.kept import Kept
@@ -32,7 +31,6 @@ class Stack(pulumi.ComponentResource):
     """
 
     def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:
-        check_region(r.config(plan).region)
         super().__init__("flexserve:ec2_spot:Stack", name)
         self._plan, self._kept, self._names = plan, kept, Names(plan.boot.deployment_id)
         self._tags = r.tags(plan, kept)
@@ -149,13 +147,3 @@ class Stack(pulumi.ComponentResource):
 
     def _opts(self, **options: Any) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, **options)
-
-
-def check_region(region: str) -> None:
-    """The provider has its region from the stack's own configuration; another than the machine's would tear the stack apart."""
-    has = pulumi.Config("aws").get("region")
-    if has != region:
-        raise BadConfig(
-            f"aws:region is {has or 'missing'}, flexserve:target.region is {region}",
-            way_out=f"write aws:region: {region} beside the flexserve keys of the stack file",
-        )

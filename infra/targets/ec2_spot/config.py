@@ -121,6 +121,11 @@ class Config(TargetSettings):
             raise ValueError(f"disk_throughput {self.disk_throughput} needs disk_iops of at least {self.disk_throughput * 4}")
 
     @property
+    def provider(self) -> Mapping[str, str]:
+        """The provider's region: another than ours would tear the stack apart."""
+        return {"aws:region": self.region}
+
+    @property
     def provisioning(self) -> str:
         """How the first place is asked for."""
         return "on_demand" if self.on_demand == "only" else "spot"

@@ -19,7 +19,7 @@ from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker.live import Live
 from infra.targets.sagemaker.names import Names
 from startup import image
-from verdict.errors import BadConfig, FlexserveError
+from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
     from infra.kept import Kept
@@ -45,7 +45,6 @@ class Stack(pulumi.ComponentResource):
     """
 
     def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:  # noqa: ARG002
-        check_region(r.config(plan).region)
         super().__init__("flexserve:sagemaker:Stack", name)
         self._plan, self._kept, self._boot, self._names = plan, kept, boot, Names(kept.id)
         built = self._image()
@@ -234,13 +233,3 @@ def _unknown() -> pulumi.Output[str]:
     known.set_result(False)
     secret.set_result(False)
     return pulumi.Output(set(), value, known, secret)
-
-
-def check_region(region: str) -> None:
-    """The provider has its region from the stack's own configuration; another than the endpoint's would tear the stack apart."""
-    has = pulumi.Config("aws").get("region")
-    if has != region:
-        raise BadConfig(
-            f"aws:region is {has or 'missing'}, flexserve:target.region is {region}",
-            way_out=f"write aws:region: {region} beside the flexserve keys of the stack file",
-        )

@@ -110,6 +110,11 @@ class Config(TargetSettings):
     alarm: Alarm | None = Field(None, description="A mail once this deployment's cost of a month is over a sum (AWS Budgets).")
 
     @property
+    def provider(self) -> Mapping[str, str]:
+        """The provider's region: another than ours would tear the stack apart."""
+        return {"aws:region": self.region}
+
+    @property
     def places(self) -> tuple[str, ...]:
         """SageMaker is asked by region; it looks for the zone itself."""
         return (self.region,)

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/548325f54df3 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/5b8e0957b567 # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -3433,7 +3433,7 @@ from __future__ import annotations
 import re
 
 _TOKENS = (
-    (r"hf_", r"[A-Za-z0-9]{8,}"),
+    (r"hf_", r"(?:(?=[a-z]*[0-9A-Z])[A-Za-z0-9]{8,}|[a-z]{12,})"),  # hf_overrides and hf_transfer are words
     (r"AKIA", r"[0-9A-Z]{12,}"),
     (r"ya29\.", r"[\w-]{8,}"),
     (r"AIza", r"[\w-]{35}"),
