@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from catalog.loader import Catalog
-from catalog.rows import MachineType, Model, Price
+from catalog.rows import MachineType, Model
 
 NAT_PARTS = {"address": "address", "vm": "machine", "gateway": "gateway"}
 
 
 class Part(Struct, frozen=True):
-    """One thing that bills: dollars an hour, or once a boot; None is unknown."""
+    """One thing that bills: dollars an hour, or once a boot; None is unknown, and `why` says what the catalog lacks."""
 
     name: str
     per_hour: float | None
     once: float | None
     source: str
     evidence: str
+    why: str = ""
 
 
 class Cost(Struct, frozen=True):
@@ -64,19 +65,21 @@ def cost(
 ) -> Cost:
     """All parts of a machine of one cloud, in one region. `image_gib`: what a boot moves of an image; None is unknown.
 
-    A cloud has a price for the whole machine, or one for each of its accelerators. `billed`: name, price item, units an hour.
-    `machines`: how many of them run.
+    A cloud has a price for the whole machine, or one for each of its accelerators; where the catalog has neither, the whole
+    machine's is what it lacks. `billed`: name, price item, units an hour. `machines`: how many of them run.
     """
-    whole = catalog.price(machine.name, region=region, provisioning=provisioning)
-    each = catalog.price(machine.accelerator, region=region, provisioning=provisioning)
-    name = f"{machine.name}, {provisioning.replace('_', '-')}" if whole else f"{machine.accelerators} x {machine.accelerator}"
+    each = any(row.item == machine.accelerator for row in catalog.prices) and all(
+        row.item != machine.name for row in catalog.prices
+    )
+    item, count = (machine.accelerator, machine.accelerators) if each else (machine.name, 1)
+    name = f"{count} x {item}" if each else f"{item}, {provisioning.replace('_', '-')}"
     name = f"{machines} x {name}" if machines > 1 else name
-    parts = [_hourly(name, whole or each, machines * (1 if whole else machine.accelerators))]
+    parts = [_of(catalog, name, item, machines * count, region, provisioning)]
     disk = f"{disk_gb} GB {disk_type}" + (f" each, {machines} of them" if machines > 1 else "")
-    parts.append(_hourly(disk, catalog.price(disk_type, region=region), machines * disk_gb / 730))
-    parts += [_hourly(label, catalog.price(item, region=region), count) for label, item, count in billed]
+    parts.append(_of(catalog, disk, disk_type, machines * disk_gb / 730, region))
+    parts += [_of(catalog, label, item, count, region) for label, item, count in billed]
     if egress == "address":
-        parts.append(_hourly("external address", catalog.price(f"{machine.cloud}-external-address", region=region), 1))
+        parts.append(_of(catalog, "external address", f"{machine.cloud}-external-address", 1, region))
     if egress == "nat":
         parts += _nat(catalog, machine.cloud, region, image_gib, model)
     return Cost(tuple(parts), window_s)
@@ -86,14 +89,12 @@ def once(
     catalog: Catalog, name: str, cloud: str, *, region: str, provisioning: str, disk_gb: int, disk_type: str, address: bool
 ) -> Cost:
     """What a machine without an accelerator costs an hour that does one job and is gone. The window is not known here: 0."""
-    machine = catalog.price(name, region=region, provisioning=provisioning)
-    disk = catalog.price(disk_type, region=region)
     parts = [
-        _hourly(f"{name}, {provisioning.replace('_', '-')}", machine, 1),
-        _hourly(f"{disk_gb} GB {disk_type}", disk, disk_gb / 730),
+        _of(catalog, f"{name}, {provisioning.replace('_', '-')}", name, 1, region, provisioning),
+        _of(catalog, f"{disk_gb} GB {disk_type}", disk_type, disk_gb / 730, region),
     ]
     if address:
-        parts.append(_hourly("external address", catalog.price(f"{cloud}-external-address", region=region), 1))
+        parts.append(_of(catalog, "external address", f"{cloud}-external-address", 1, region))
     return Cost(tuple(parts), 0)
 
 
@@ -101,7 +102,7 @@ def _nat(catalog: Catalog, cloud: str, region: str, image_gib: float | None, mod
     """What a NAT bills an hour, in the cloud's own parts, and for what a boot moves through it."""
     prefix = f"{cloud}-nat-"
     items = sorted({row.item for row in catalog.prices if row.item.startswith(prefix) and row.unit == "hour"})
-    parts = [_hourly(f"NAT, {NAT_PARTS[item.removeprefix(prefix)]}", catalog.price(item, region=region), 1) for item in items]
+    parts = [_of(catalog, f"NAT, {NAT_PARTS[item.removeprefix(prefix)]}", item, 1, region) for item in items]
     data = catalog.price(f"{prefix}data", region=region)
     known = data is not None and image_gib is not None and model.weights_gb is not None
     gib = (image_gib or 0) + (model.weights_gb or 0) * 1e9 / (1 << 30)
@@ -110,7 +111,23 @@ def _nat(catalog: Catalog, cloud: str, region: str, image_gib: float | None, mod
     return [*parts, Part(f"NAT, {what}", None, once, data.source if data else "", data.evidence if data else "")]
 
 
-def _hourly(name: str, price: Price | None, count: float) -> Part:
+def _of(catalog: Catalog, name: str, item: str, count: float, region: str, provisioning: str = "") -> Part:
+    """So many of an item of the catalog, by the hour."""
+    price = catalog.price(item, region=region, provisioning=provisioning)
     if price is None:
-        return Part(name, None, None, "", "")
+        return Part(name, None, None, "", "", _lack(catalog, item, region, provisioning))
     return Part(name, round(price.usd * count, 6), None, f"{price.source}, {price.date}", price.evidence)
+
+
+def _lack(catalog: Catalog, item: str, region: str, provisioning: str) -> str:
+    """What the catalog has of an item whose price it lacks here: a price of elsewhere is no price of here."""
+    rows = [row for row in catalog.prices if row.item == item]
+    way = provisioning.replace("_", "-")
+    if not rows:
+        return f"the catalog has no price of {item}"
+    here = [row for row in rows if not row.regions or region in row.regions]
+    if here:
+        return f"the catalog has no {way} price of {item} in {region}"
+    known = sorted({place for row in rows if row.provisioning in ("", provisioning) for place in row.regions})
+    elsewhere = f", only in {', '.join(known)}" if known else ""
+    return f"the catalog has no price of {item} in {region}{elsewhere}"

@@ -104,7 +104,8 @@ def price_table(plan: Plan) -> str:
     if plan.building is not None:
         rows.append(("  the build, where it is not kept yet", dollars(plan.building.usd, " once"), "inferred"))
     unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
-    return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown
+    why = "".join(f"\n    {part.why}" for part in cost.parts if part.name in cost.unknown and part.why)
+    return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown + why
 
 
 def in_all(cost: Cost) -> str:

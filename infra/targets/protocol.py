@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from startup.phases import BootStatus
 
 
+SHORT = 4096
+"""Bytes; see `LiveTarget.log`."""
+
+
 class State(StrEnum):
     """Where a deployment stands. *Created* and *serving* are different; *expired* is normal."""
 
@@ -78,7 +82,11 @@ class LiveTarget(Protocol):
         """What the machine last reported about its boot. None when it has not reported yet or is gone."""
 
     def log(self, deployment: DeploymentRef, *, since: int = 0) -> tuple[str, int]:
-        """Boot and server log from offset `since`, and the next offset. Empty when there is none."""
+        """A piece of the boot and server log from offset `since`, and the next offset. Empty when there is none (yet).
+
+        A piece fits in memory whatever the log's length. One of less than `SHORT` bytes ends where the log ends now; after any
+        other there may be more.
+        """
 
     def inventory(self, deployment: DeploymentRef) -> Sequence[Billable]:
         """Everything of the id that can bill, in every place it may be. Never raises for a place that is empty."""

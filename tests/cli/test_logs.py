@@ -19,7 +19,8 @@ def world(project, monkeypatch):
 
 def test_all_of_it(world, flexserve):
     assert flexserve("logs", "-s", "tpu-v6e") == (0, "first line\n", "")
-    assert document(flexserve("logs", "-s", "tpu-v6e", "--json")[1]) == {"stack": "tpu-v6e", "text": "first line\n", "next": 11}
+    shown = {"stack": "tpu-v6e", "text": "first line\n", "next": 11, "left_out": 0}
+    assert document(flexserve("logs", "-s", "tpu-v6e", "--json")[1]) == shown
 
 
 def test_following_prints_what_is_new_until_the_machine_is_gone(world, flexserve):
@@ -56,3 +57,55 @@ def test_a_stack_that_is_not_up(world, flexserve):
     world.ref = None
     code, _, err = flexserve("logs", "-s", "tpu-v6e")
     assert code == 1 and "is not up" in err and "flexserve up -s" in err
+
+
+def pieces_of(world, size: int) -> list[int]:
+    """The world's log comes in pieces of so many characters; the offsets that were asked for."""
+    asked: list[int] = []
+
+    def log(deployment, *, since=0):
+        asked.append(since)
+        text = world.live.text[since : since + size]
+        return text, since + len(text)
+
+    world.live.log = log
+    return asked
+
+
+def test_a_log_of_many_pieces_is_printed_whole_by_each_way(world, flexserve):
+    world.live.text = whole = "".join(f"line {n}\n" for n in range(9000))
+    asked = pieces_of(world, command.SHORT)
+    assert flexserve("logs", "-s", "tpu-v6e") == (0, whole, "")
+    assert asked == list(range(0, len(whole), command.SHORT))
+    found = document(flexserve("logs", "-s", "tpu-v6e", "--json")[1])
+    assert (found["text"], found["next"], found["left_out"]) == (whole, len(whole), 0)
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    world.clock.on_sleep = [press]  # the first sleep: what was there is out by then
+    code, out, _ = flexserve("logs", "-s", "tpu-v6e", "-f")
+    assert (code, out) == (130, whole)
+
+
+def test_a_log_that_goes_on_growing_ends_where_it_was(world, flexserve):
+    asked = pieces_of(world, command.SHORT)
+    read = world.live.log
+
+    def log(deployment, *, since=0):
+        world.live.text += "more\n"
+        return read(deployment, since=since)
+
+    world.live.text, world.live.log = "x" * command.SHORT + "\n", log
+    code, out, _ = flexserve("logs", "-s", "tpu-v6e")
+    assert (code, len(asked)) == (0, 2) and out.endswith("more\n")
+
+
+def test_one_document_holds_the_newest_and_says_what_it_leaves_out(world, flexserve, monkeypatch):
+    monkeypatch.setattr(command, "MOST", 10_000)
+    world.live.text = whole = "".join(f"line {n}\n" for n in range(9000))
+    pieces_of(world, command.SHORT)
+    code, out, err = flexserve("logs", "-s", "tpu-v6e", "--json")
+    found = document(out)
+    assert code == 0 and found["text"] == whole[-10_000:] and found["left_out"] == len(whole) - 10_000
+    assert f"the first {len(whole) - 10_000:,} characters are left out" in err

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.targets.sagemaker import reports, verdicts
+from infra.targets.sagemaker.log import Line
 from infra.targets.sagemaker.verdicts import Evidence, verdict
 from verdict.exit_codes import ExitCode
 
@@ -151,7 +152,7 @@ def seen(status="Creating", said=(), stream=None, build=None, reason="", tags=No
         "EndpointConfigName": "fs-1-a", "FailureReason": reason, "ProductionVariants": [variant],
     }  # fmt: skip
     streams = [{"logStreamName": "main/i-1", "creationTime": after(stream).timestamp() * 1000}] if stream is not None else []
-    lines = [reports.Line(after(at).timestamp(), text, "main/i-1") for at, text in said]
+    lines = [Line(after(at).timestamp(), text, "main/i-1") for at, text in said]
     config = {
         "CreationTime": after(-1),
         "ProductionVariants": [{"InstanceType": "ml.g4dn.xlarge", "InferenceAmiVersion": OLD_HOST["host_image"]}],
@@ -236,7 +237,7 @@ def test_a_move_begins_with_its_create_its_update_or_its_configuration(look, sin
 def test_after_an_update_that_failed_what_was_there_serves_and_the_newest_log_says_why(status):
     look = seen(status, SAID, 379, reason=NO_PING, ended=9000, machines=1)
     fresh = {"logStreamName": "main/i-2", "creationTime": after(8000).timestamp() * 1000}
-    lines = [*look.lines, *(reports.Line(after(8001).timestamp(), text, "main/i-2") for text in CRASH)]
+    lines = [*look.lines, *(Line(after(8001).timestamp(), text, "main/i-2") for text in CRASH)]
     look = reports.Look(look.endpoint, look.config, look.tags, [*look.streams, fresh], lines)
     told = reports.evidence(look, after(9001))
     assert told.rolled_back and told.lines == CRASH and "no layer 35" in verdict(told).why

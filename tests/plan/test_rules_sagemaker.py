@@ -195,12 +195,15 @@ def test_a_place_is_a_region_and_ecr_is_told_from_other_registries():
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
 def test_a_region_whose_price_nobody_gave_has_none(sagemaker_l4, region):
-    """No price for free, and not another region's."""
+    """No price for free, and not another region's; why, it says."""
     plan = make_plan(
         sagemaker_l4(f"target.region={region}", f"image.name={AWS.replace('us-east-2', region)}:{CU13}"), Catalog.load()
     )
-    assert (plan.cost.per_hour, plan.cost.window, plan.cost.unknown) == (None, None, ("1 x l4",))
-    assert plan.as_dict()["price"]["per_hour"] is None and "all of it              unknown" in price_table(plan)
+    assert (plan.cost.per_hour, plan.cost.window, plan.cost.unknown) == (None, None, ("ml.g6.xlarge, on-demand",))
+    why = f"the catalog has no price of ml.g6.xlarge in {region}, only in us-east-2"
+    assert plan.cost.parts[0].why == why and why in price_table(plan)
+    assert plan.as_dict()["price"]["parts"][0]["why"] == why
+    assert plan.as_dict()["price"]["per_hour"] is None and "all of it unknown" in " ".join(price_table(plan).split())
     assert "$0/h, $0" not in price_table(plan)
 
 
@@ -216,3 +219,16 @@ def test_other_targets_know_none_of_this(tpu_v6e, g5g_spot):
         assert plan.most is None and plan.as_dict()["machines"] == {"min": 1, "max": 1} and plan.as_dict()["egress"] == "address"
     with pytest.raises(BadConfig, match=r"such as g5g\.xlarge"):
         make_plan(g5g_spot("target.machine_type=ml.g4dn.xlarge"), Catalog.load())
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("target.machine_type=ml.g6.16xlarge", "the catalog has no price of ml.g6.16xlarge"),
+        ("target.count={min: 1, max: 3}", ""),
+    ],
+)
+def test_a_price_that_no_source_gave_is_told_by_its_machine(sagemaker_l4, setting, why):
+    plan = make_plan(sagemaker_l4(setting), Catalog.load())
+    assert plan.cost.parts[0].why == why and (plan.cost.per_hour is None) == bool(why)
+    assert (f"not counted, price unknown: ml.g6.16xlarge, on-demand\n    {why}" in price_table(plan)) == bool(why)

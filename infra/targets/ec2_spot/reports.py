@@ -10,6 +10,7 @@ import binascii
 from typing import TYPE_CHECKING
 
 from infra.clouds.aws.session import NotThere
+from infra.targets.protocol import SHORT
 from startup.spec import STATE_DIR
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ def log(session: Session, instance_id: str, since: int) -> tuple[str, int] | Non
         data = base64.b64decode(answer.strip(), validate=True)
     except binascii.Error:
         return None
-    if data and not data.endswith(b"\n") and b"\n" in data and len(data) == PIECE:
-        data = data[: data.rindex(b"\n") + 1]  # whole lines, so that no letter is cut in two
+    if len(data) == PIECE and b"\n" in data[SHORT:]:
+        data = data[
+            : data.rindex(b"\n") + 1
+        ]  # whole lines, so that no letter is cut in two; and never a short piece, which would be the last
     return data.decode("utf-8", "replace"), since + len(data)
 
 

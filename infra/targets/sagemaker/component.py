@@ -13,8 +13,8 @@ import pulumi_aws as aws
 from infra.access import SageMaker, to_output
 from infra.clouds.aws import policies
 from infra.clouds.aws.session import Session
-from infra.targets.protocol import Billable, DeploymentRef
-from infra.targets.sagemaker import building, rights, rules
+from infra.targets.protocol import Billable, DeploymentRef, Machine
+from infra.targets.sagemaker import building, rights, rules, verdicts
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker.live import Live
 from infra.targets.sagemaker.names import Names
@@ -47,6 +47,7 @@ class Stack(pulumi.ComponentResource):
     def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:  # noqa: ARG002
         super().__init__("flexserve:sagemaker:Stack", name)
         self._plan, self._kept, self._boot, self._names = plan, kept, boot, Names(kept.id)
+        self._there = there(r.config(plan).region, DeploymentRef(plan.deployment.stack, kept.id))
         built = self._image()
         log = aws.cloudwatch.LogGroup(
             "endpoint", **r.log_group(plan, kept, self._names.logs), opts=self._opts(retain_on_delete=True)
@@ -145,7 +146,7 @@ class Stack(pulumi.ComponentResource):
             "config", **r.configuration(plan, kept, self._boot, container.name), opts=self._opts()
         )
         made = r.endpoint(plan, kept, config.name)
-        made["name"] = made_way(r.config(plan).region, DeploymentRef(plan.deployment.stack, kept.id), made["name"], config.name)
+        made["name"] = made_way(r.config(plan).region, self._there, made["name"], config.name)
         limits = pulumi.CustomTimeouts(create=CREATE_LIMIT, update=CREATE_LIMIT, delete=CREATE_LIMIT)
         return aws.sagemaker.Endpoint("endpoint", **made, opts=self._opts(depends_on=before, custom_timeouts=limits))
 
@@ -198,26 +199,39 @@ async def built(plan: Plan, project: str) -> Any:
         raise pulumi.RunError(str(error)) from error
 
 
-def made_way(region: str, ref: DeploymentRef, name: str, before: Any) -> Any:
+def there(region: str, ref: DeploymentRef) -> Machine | None:
+    """The endpoint as it is before anything is changed; None also where it cannot be asked: that is left to the provider.
+
+    One that is *Creating* is in no state, and the provider would find its name taken once all the rest was changed. An update ends
+    here, before that; a preview says so.
+    """
+    try:
+        found = Live(Session(region)).find(ref)
+    except FlexserveError:
+        return None
+    if found is not None and found.cloud_state == "creating":
+        error = verdicts.still_creating(found.name)
+        if not pulumi.runtime.is_dry_run():
+            raise pulumi.RunError(str(error))
+        pulumi.log.warn(str(error))
+    return found
+
+
+def made_way(region: str, found: Machine | None, name: str, before: Any) -> Any:
     """The endpoint's name, once nothing of this name is in its way.
 
     An endpoint whose create failed is in no state: the provider would only find that the name is taken. It is deleted, `before`
     being there, in an update; a preview says so.
     """
-    live = Live(Session(region))
-    try:
-        there = live.find(ref)
-    except FlexserveError:  # what cannot be asked now is left to the provider
+    if found is None or not found.dead:
         return name
-    if there is None or not there.dead:
-        return name
-    pulumi.log.warn(f"endpoint {there.name} never served and never will: {there.dead}; it is deleted, and made anew")
+    pulumi.log.warn(f"endpoint {found.name} never served and never will: {found.dead}; it is deleted, and made anew")
     if pulumi.runtime.is_dry_run():
         return name
 
     async def away(_: Any) -> str:
         try:
-            await asyncio.to_thread(live.delete, Billable("endpoint", there.name, there.where))
+            await asyncio.to_thread(Live(Session(region)).delete, Billable("endpoint", found.name, found.where))
         except FlexserveError as error:
             raise pulumi.RunError(str(error)) from error
         return name

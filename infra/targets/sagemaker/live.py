@@ -10,6 +10,7 @@ from infra.clouds.aws import errors, marks, sweeping
 from infra.clouds.aws.session import Session, region_of
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from infra.targets.sagemaker import building, reports, resolving, verdicts
+from infra.targets.sagemaker.log import Reader
 from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.sweep import KINDS, Where
 from verdict.errors import FlexserveError
@@ -41,6 +42,7 @@ class Live:
 
     def __init__(self, session: Session, repository: str = "", bucket: str = "") -> None:
         self._session, self._repository, self._bucket = session, repository, bucket
+        self._readers: dict[str, Reader] = {}
 
     def now(self) -> datetime:
         """The cloud's clock: the date of its last answer."""
@@ -91,12 +93,17 @@ class Live:
         return next((thing for thing in self.inventory(deployment) if thing.kind == "endpoint"), None)
 
     def log(self, deployment: DeploymentRef, *, since: int = 0) -> tuple[str, int]:
-        """The containers' log, all streams in the order of time. The offset counts lines."""
+        """The containers' log, all streams in the order of time. The offset counts lines.
+
+        This object remembers how far each stream was read: going on from the last offset reads only what is new.
+        """
         names = Names(deployment.id)
-        streams = [str(s["logStreamName"]) for s in reports.streams_of(self._session, names)]
-        lines = sorted((line for s in streams for line in reports.read(self._session, names, s)), key=lambda line: line.at)
-        fresh = [line.text for line in lines[since:]]
-        return ("\n".join(fresh) + "\n", len(lines)) if fresh else ("", since)
+        reader = self._readers.get(names.logs)
+        if reader is None or reader.told != since:
+            reader = self._readers[names.logs] = Reader(self._session, names.logs)
+            reader.skip(since)
+        lines = reader.piece() if reader.told == since else []
+        return ("\n".join(lines) + "\n", reader.told) if lines else ("", since)
 
     def inventory(self, deployment: DeploymentRef) -> Sequence[Billable]:
         """Everything of the id, by tag or by name, in an order in which it can be deleted. What is free has price 0."""

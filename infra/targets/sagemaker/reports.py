@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
+from infra.targets.sagemaker import log
 from infra.targets.sagemaker.verdicts import Evidence
 from startup.phases import BootStatus, Phase
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from infra.targets.sagemaker.names import Names
 
 SCRIPT_TAG, CUDA_TAG = "flexserve-script", "flexserve-cuda"
-PAGE = 10_000
 RECENT_S = 900.0  # a build that ended so long before is no part of this boot
 MARKS = (
     ("weights", re.compile(r"Starting to load model")),
@@ -37,15 +37,6 @@ ROLLED = frozenset({"InService", "UpdateRollbackFailed", "Failed"})
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of the log, at so many seconds of epoch time."""
-
-    at: float
-    text: str
-    stream: str
-
-
-@dataclass(frozen=True)
 class Look:
     """Everything that one look at an endpoint finds. `config`: the one it moves to, or has."""
 
@@ -53,7 +44,7 @@ class Look:
     config: Mapping[str, Any]
     tags: Mapping[str, str]
     streams: Sequence[Mapping[str, Any]] = ()
-    lines: Sequence[Line] = ()
+    lines: Sequence[log.Line] = ()
     build: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -132,8 +123,10 @@ def look(session: Session, names: Names, endpoint: Mapping[str, Any]) -> Look:
     except NotThere:
         pass
     began = Look(endpoint, config, tags).since.timestamp()
-    streams = [s for s in streams_of(session, names) if s.get("creationTime", 0) / 1000 >= began - 1]  # the group outlives it
-    lines = [line for stream in streams for line in read(session, names, str(stream["logStreamName"]))]
+    streams = [
+        s for s in log.streams_of(session, names.logs) if s.get("creationTime", 0) / 1000 >= began - 1
+    ]  # the group outlives it
+    lines = [line for stream in streams for line in log.ends(session, names.logs, str(stream["logStreamName"]))]
     return Look(endpoint, config, tags, streams, sorted(lines, key=lambda line: line.at), build_of(session, names))
 
 
@@ -141,25 +134,6 @@ def tags_of(session: Session, arn: str) -> dict[str, str]:
     """The tags of a thing of SageMaker's."""
     found = session.pages("sagemaker", "list_tags", "Tags", ResourceArn=arn)
     return marks.read(found)
-
-
-def streams_of(session: Session, names: Names) -> list[dict[str, Any]]:
-    """The log streams, one a machine; none where there is no group."""
-    try:
-        return list(session.pages("logs", "describe_log_streams", "logStreams", logGroupName=names.logs))
-    except NotThere:
-        return []
-
-
-def read(session: Session, names: Names, stream: str) -> list[Line]:
-    """A stream from its beginning, as far as one answer holds."""
-    try:
-        answer = session.call(
-            "logs", "get_log_events", logGroupName=names.logs, logStreamName=stream, limit=PAGE, startFromHead=True
-        )
-    except NotThere:
-        return []
-    return [Line(e["timestamp"] / 1000, str(e.get("message", "")).rstrip("\n"), stream) for e in answer.get("events") or []]
 
 
 def build_of(session: Session, names: Names) -> Mapping[str, Any]:
@@ -261,7 +235,7 @@ def _steps(seen: Look) -> list[_Step]:
     return steps
 
 
-def _marked(said: Sequence[Line], after: float) -> list[_Step]:
+def _marked(said: Sequence[log.Line], after: float) -> list[_Step]:
     """What one server says of itself: of one that serves its first start, of one that starts again and again its newest."""
     steps: list[_Step] = []
     for name, mark in MARKS:

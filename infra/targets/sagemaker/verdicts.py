@@ -30,6 +30,7 @@ _UNTAKEN = {
 }
 """What the services beside SageMaker say of a role that they cannot take. The provider has asked for two minutes by then."""
 _QUOTA = re.compile(r"service limit '(?P<name>(?P<kind>ml\.[\w.-]+) for endpoint usage)' is (?P<limit>\d+)")
+_CREATING = re.compile(r"(?P<name>\S+) is still Creating, by an `up` that was cut off")
 _GIVEN_UP = re.compile(r"flexserve: secret \S*: given up: (?P<why>.*)")
 _ACCESS = re.compile(r'"(?:GET|POST) /(?:ping|invocations)')
 _TIMES = re.compile(r"\d+")
@@ -57,6 +58,12 @@ class OutOfMemory(EndpointFailed):
     """The accelerator's memory is too small."""
 
     kind = "out-of-memory"
+
+
+class StillCreating(EndpointFailed):
+    """An endpoint of an earlier `up` is on its way, and the engine knows nothing of it."""
+
+    kind = "endpoint-creating"
 
 
 class ImageNotPullable(NoAccess):
@@ -161,6 +168,15 @@ def _told(e: Evidence) -> FlexserveError:
     )
 
 
+def still_creating(name: str) -> StillCreating:
+    """What the program says before it changes anything beside such an endpoint."""
+    return StillCreating(
+        f"{name} is still Creating, by an `up` that was cut off",
+        why="until it serves or has failed SageMaker neither changes nor deletes it, and the engine cannot take it over",
+        way_out="`flexserve down` waits that out and deletes it, then `up` again; one that fails `up` makes anew by itself",
+    )
+
+
 def from_words(text: str) -> FlexserveError | None:
     """The same for what the engine prints of an endpoint that failed; None for words about something else."""
     if quota := _QUOTA.search(text):
@@ -176,6 +192,8 @@ def from_words(text: str) -> FlexserveError | None:
                 why=said(text),
                 way_out="try again in a minute: a new role becomes known late",
             )
+    if creating := _CREATING.search(text):
+        return still_creating(creating["name"])
     if re.search(r"Cannot create already existing endpoint|Cannot update failed endpoint", text):
         return EndpointFailed(
             "an endpoint of an `up` that was cut off is still there",

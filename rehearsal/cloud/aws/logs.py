@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from rehearsal.cloud.aws.call import Call, Json, Result
 from rehearsal.cloud.aws.errors import AwsError
 from rehearsal.cloud.aws.state import State
 
-PAGE = 10_000
-"""Events in one answer, at most."""
+PAGE, PAGE_BYTES = 10_000, 1 << 20
+"""Events in one answer, and their bytes, at most; an event counts 26 bytes more than its text."""
 
 
 @dataclass
@@ -197,11 +198,14 @@ def get(state: State, call: Call) -> Result:
     lines = [(n, ms, text) for n, (ms, text) in enumerate(stream.lines) if since <= ms < until]
     limit, token = min(params.get("limit", PAGE), PAGE), params.get("nextToken")
     if token is None:
-        page = lines[:limit] if params.get("startFromHead") else lines[-limit:]
+        page = _fits(lines[:limit]) if params.get("startFromHead") else _fits(lines[-limit:][::-1])[::-1]
         at = page[0][0] if page else 0
     else:
         way, at = _token(token)
-        page = [x for x in lines if x[0] >= at][:limit] if way == "f" else [x for x in lines if x[0] < at][-limit:]
+        if way == "f":
+            page = _fits([x for x in lines if x[0] >= at][:limit])
+        else:
+            page = _fits([x for x in lines if x[0] < at][-limit:][::-1])[::-1]
     end = page[-1][0] + 1 if page else at
     begin = page[0][0] if page else at
     return {
@@ -209,6 +213,12 @@ def get(state: State, call: Call) -> Result:
         "nextForwardToken": f"f/{end}",
         "nextBackwardToken": f"b/{begin}",
     }
+
+
+def _fits(lines: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """As many from the first on as one answer holds."""
+    sizes = accumulate(len(text.encode()) + 26 for _, _, text in lines)
+    return lines[: sum(size <= PAGE_BYTES for size in sizes)]
 
 
 def _token(text: str) -> tuple[str, int]:
