@@ -16,7 +16,7 @@ from catalog.loader import Catalog
 from infra.kept import OnChange
 from infra.settle import settle
 from infra.targets.protocol import Billable, DeploymentRef, Machine
-from infra.targets.sagemaker import building, rights
+from infra.targets.sagemaker import building, rights, verdicts
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker.names import Names
 from startup import image
@@ -247,10 +247,27 @@ def test_an_endpoint_that_never_served_makes_way_for_its_successor(register, mon
     assert [dead in line and "made anew" in line for line in said] == ([True] if dead else [])
     monkeypatch.setattr(component.pulumi.runtime, "is_dry_run", lambda: True)
     register.cloud.deleted.clear()
-    assert component.made_way("us-east-2", DeploymentRef("sagemaker-t4", ID), BASE, "") == BASE
+    assert component.made_way("us-east-2", register.cloud.there, BASE, "") == BASE
     assert register.cloud.deleted == [] and len(said) == (2 if dead else 0)
     register.cloud.broken = True
-    assert component.made_way("us-east-2", DeploymentRef("sagemaker-t4", ID), BASE, "") == BASE
+    assert component.there("us-east-2", DeploymentRef("sagemaker-t4", ID)) is None
+    assert component.made_way("us-east-2", None, BASE, "") == BASE
+
+
+def test_one_that_is_still_creating_ends_an_update_before_anything_is_changed(register, monkeypatch):
+    """The engine knows nothing of it; a preview says the same and goes on."""
+    from infra.targets.sagemaker import component
+
+    said: list[str] = []
+    register.cloud.there = Machine(BASE, "us-east-2", "creating", None, None, {})
+    with pytest.raises(component.pulumi.RunError, match="still Creating") as ended:
+        component.there("us-east-2", DeploymentRef("sagemaker-t4", ID))
+    again = verdicts.from_words(f"error: {ended.value}")
+    assert (again.kind, again.what.partition(" ")[0]) == ("endpoint-creating", BASE) and "flexserve down" in again.way_out
+    monkeypatch.setattr(component.pulumi.log, "warn", said.append)
+    monkeypatch.setattr(component.pulumi.runtime, "is_dry_run", lambda: True)
+    assert component.there("us-east-2", DeploymentRef("sagemaker-t4", ID)) is register.cloud.there
+    assert said == [str(ended.value)] and register.cloud.deleted == []
 
 
 BREAKS = [

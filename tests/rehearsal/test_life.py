@@ -169,7 +169,8 @@ def _hunt(rehearsal: Rehearsal, stage: GceFlexStage, machine: Any, sentinel: str
     found = {name: {"sentinel": in_files(path, sentinel), "control": in_files(path, control)} for name, path in places.items()}
     storage = stage.room.images.storage
     _plant_layer(storage, control)
-    layers = {"sentinel": in_image_layers(storage, sentinel), "control": in_image_layers(storage, control)}
+    hit = in_image_layers(storage, sentinel, control)
+    layers = {"sentinel": hit[sentinel], "control": hit[control]}
     requests = json.dumps(list(stage.google.requests()), default=str)
     return {**found, "image layers": layers, "requests": {"sentinel": [r for r in [requests] if sentinel in r], "control": ["-"]}}
 

@@ -143,8 +143,8 @@ def _hunt(seen: Life, stage: SageMakerStage, machine: Any, sentinel: str, contro
         seen.hunts[place] = in_bytes(data, sentinel), in_bytes(data, control)
     requests = json.dumps(list(stage.aws.requests()), default=str).encode()
     seen.hunts["requests"] = in_bytes(requests, sentinel), in_bytes(requests, stage.aws.account)
-    storage = stage.room.images.storage
-    seen.hunts["image layers"] = bool(in_image_layers(storage, sentinel)), bool(in_image_layers(storage, "FLEXSERVE_SECRET_ARN"))
+    layers = in_image_layers(stage.room.images.storage, sentinel, "FLEXSERVE_SECRET_ARN")
+    seen.hunts["image layers"] = bool(layers[sentinel]), bool(layers["FLEXSERVE_SECRET_ARN"])
 
 
 def _plant(stage: SageMakerStage, control: str) -> None:
