@@ -246,7 +246,10 @@ def main() -> int:
         print(document["note"])
         for row in rows:
             print("  ".join(f"{name}={value}" for name, value in row.items() if value is not None))
-    return 0 if all(row["met"] for row in rows if row["met"] is not None) else 1
+    unmeasured = [row["measure"] for row in rows if row["met"] is None]
+    if unmeasured and chosen.only == "all":
+        print(f"not measured, so not met: {'; '.join(unmeasured)}", file=sys.stderr)
+    return 0 if all(row["met"] or (row["met"] is None and chosen.only != "all") for row in rows) else 1
 
 
 if __name__ == "__main__":
