@@ -21,6 +21,7 @@ from tests.tunnel import browser, clients
 from tests.tunnel.fake_runtime import FakeRuntime
 from tests.tunnel.openai_server import MODEL, openai_server
 from tests.tunnel.test_tunnel_ssm_plugin import found as plugin
+from tests.tunnel.test_tunnel_ssm_plugin import without_plugin
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def through_sagemaker() -> Iterator[tuple[Access, Options]]:
 @pytest.mark.parametrize("form", [through_iap, through_ssm, through_sagemaker])
 def test_every_client_gets_its_answer(form, monkeypatch, tmp_path) -> None:
     if form is through_ssm and plugin() is None:
-        pytest.skip("no session-manager-plugin: python3 -m tools.setup session-manager-plugin")
+        without_plugin()
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "FLEXSERVE_IAP_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import random
 import ssl
@@ -101,27 +102,31 @@ def certificates():
         yield ssl.create_default_context(cafile=str(ca_file)), context
 
 
+async def greeted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Open a session and read the client's first bytes; False for one that was to be resumed, which is refused."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    key = next(line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key"))
+    accept = base64.b64encode(hashlib.sha1(key + _GUID).digest())
+    writer.write(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
+        + accept + b"\r\nSec-WebSocket-Protocol: relay.tunnel.cloudproxy.app\r\n\r\n"
+    )  # fmt: skip
+    if b"/reconnect?" in head:
+        writer.write(frame(struct.pack(">H", 4001), 8))
+        return False
+    writer.write(frame(struct.pack(">HI", 1, 3) + b"sid"))
+    await writer.drain()
+    await reader.read(10)  # the client's first bytes: the check is over
+    return True
+
+
 async def serve(wire: bytes, context: ssl.SSLContext) -> asyncio.Server:
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            key = next(line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key"))
-            accept = base64.b64encode(hashlib.sha1(key + _GUID).digest())
-            writer.write(
-                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
-                + accept + b"\r\nSec-WebSocket-Protocol: relay.tunnel.cloudproxy.app\r\n\r\n"
-            )  # fmt: skip
-            if b"/reconnect?" in head:
-                writer.write(frame(struct.pack(">H", 4001), 8))
-            else:
-                writer.write(frame(struct.pack(">HI", 1, 3) + b"sid"))
-                await writer.drain()
-                await reader.read(10)  # the client's first bytes: the check is over
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            if await greeted(reader, writer):
                 writer.write(wire)
             await writer.drain()
             writer.close()
-        except (OSError, asyncio.IncompleteReadError):
-            pass
 
     return await asyncio.start_server(relay, "127.0.0.1", 0, ssl=context)
 
