@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from startup.onboard import keeping
 from startup.onboard.build import Kept
 from startup.onboard.jobs import GIB, jobs
+from startup.onboard.places import SKIPPED
+from startup.spec import BootSpec
 from startup.turing import patch
 from startup.turing.tree import MODULE
 from tests.startup.specs import MAKES, SPOT
 from tests.startup.test_boot_spot import ORDER, boot, keep_build
-from tests.startup.world import TOKEN, World, wait_for
+from tests.startup.world import TOKEN, Phase, World, wait_for
 from tests.turing.shape import SOURCE
 
 assert MAKES.ec2 is not None and MAKES.ec2.recipe is not None
@@ -26,19 +28,27 @@ CREDENTIALS = (TOKEN, "role-secret-key", "role-session-token==", "imds-session==
 
 
 @pytest.fixture
-def maker(world: World) -> World:
-    """A world whose bucket is empty, on the deep learning image."""
-    (world.folder / "kernel").write_text(SOURCE)
-    (world.folder / "kernel-place").write_text(str(MODULE))
-    python = world.folder / "bin" / "git"
-    world.inside("sh", "-c", f"mkdir -p /opt/pytorch/bin && cp {python} /opt/pytorch/bin/python")
-    return world
+def maker(machine: World) -> World:
+    """A world whose bucket is empty, on the deep learning image, where a boot has written the script's Python part."""
+    if not (machine.folder / "run" / "lib").exists():
+        boot(machine, MAKES)
+    machine.anew()
+    (machine.folder / "kernel").write_text(SOURCE)
+    (machine.folder / "kernel-place").write_text(str(MODULE))
+    python = machine.folder / "bin" / "git"
+    machine.inside("sh", "-c", f"mkdir -p /opt/pytorch/bin && cp {python} /opt/pytorch/bin/python")
+    return machine
 
 
 def wheels(world: World) -> list[str]:
     """The compilations: the words of each as `env` had them, with the environment."""
     raw = (world.folder / "calls.raw").read_text(errors="replace")
     return [part for part in raw.split("\npython -m pip ") if part.startswith("wheel ")]
+
+
+def build(world: World, spec: BootSpec = MAKES) -> Phase:
+    """The phase that makes it, alone."""
+    return world.phase(spec, "build")
 
 
 def test_made_kept_and_taken_by_the_next(maker: World) -> None:
@@ -68,8 +78,7 @@ def test_made_kept_and_taken_by_the_next(maker: World) -> None:
     said = made.out + "".join((maker.folder / name).read_text(errors="replace") for name in ("calls.raw", "calls.jsonl"))
     assert not any(secret in said for secret in CREDENTIALS)
 
-    again = boot(maker, MAKES)
-    assert again.results()["build"] == "skipped" and len(wheels(maker)) == 1
+    assert build(maker).code == SKIPPED and len(wheels(maker)) == 1
 
     maker.inside("rm", "-rf", PLACE, "/opt/pytorch")  # another machine, whose rights are those of one that makes none
     other = boot(maker, SPOT)
@@ -79,9 +88,15 @@ def test_made_kept_and_taken_by_the_next(maker: World) -> None:
     assert patch.check(patched.encode()).name == "patched"
 
 
+def test_what_cannot_be_made_fails_the_boot(maker: World) -> None:
+    maker.faults(machine="x86")
+    done = boot(maker, MAKES)
+    assert (done.code, done.status.phase, done.cause()) == (1, "build", "build-other-machine"), done.out
+
+
 def test_one_that_is_kept_is_taken(maker: World) -> None:
     keep_build(maker)
-    assert boot(maker, MAKES).code == 0
+    assert build(maker).code == 0
     assert not wheels(maker) and not maker.calls("git")
 
 
@@ -90,14 +105,14 @@ def test_cut_off_and_run_again(maker: World, where: str) -> None:
     """A power cut: the next run does that step, and not those before it."""
     maker.hold(where)
     maker.install(MAKES)
-    process = maker.start("run")
+    process = maker.start_phase(MAKES, "build")
     wait_for(lambda: maker.held(where))
     before = len(maker.calls("git"))
     maker.kill()
     process.wait(60)
     maker.release(where)
-    done = boot(maker, MAKES)
-    assert (done.code, done.status.state) == (0, "serving"), done.out
+    done = build(maker)
+    assert done.code == 0, done.out
     assert (maker.folder / FOLDER / "manifest.json").exists()
     if where == "wheel":
         assert len(maker.calls("git")) == before and len(wheels(maker)) == 2
@@ -130,29 +145,28 @@ def test_cut_off_and_run_again(maker: World, where: str) -> None:
 def test_failures_by_name(maker: World, faults: dict[str, str], cause: str, compiled: int) -> None:
     """What can be known before compiling is."""
     maker.faults(**faults)
-    done = boot(maker, MAKES)
-    assert (done.code, done.status.phase, done.cause()) == (1, "build", cause), done.out
+    done = build(maker)
+    assert (done.code, done.cause()) == (1, cause), done.out
     assert len(wheels(maker)) == compiled
     assert not (maker.folder / FOLDER).exists()  # nothing half is kept
 
 
 def test_memory_that_does_not_do(maker: World) -> None:
     """Half as many at a time, down to one; where one is too many it is said."""
-    assert MAKES.ec2 is not None
     maker.faults(wheel="killed")
     maker.inside("sh", "-c", f"mkdir -p {PLACE}.making && echo 3 >{PLACE}.making/jobs")
-    done = boot(maker, MAKES)
+    done = build(maker)
     assert done.cause() == "build-memory", done.out
     assert [part.partition("MAX_JOBS=")[2][1] for part in wheels(maker)] == ["3", "1"]
     maker.faults()
-    assert boot(maker, MAKES).code == 0
+    assert build(maker).code == 0
     assert wheels(maker)[-1].partition("MAX_JOBS=")[2][1] == "1"  # what was learnt is kept
 
 
 def test_a_disk_without_room(maker: World) -> None:
     assert MAKES.ec2 is not None and MAKES.ec2.recipe is not None
     vast = replace(MAKES, ec2=replace(MAKES.ec2, recipe=replace(MAKES.ec2.recipe, free_gb=10**6)))
-    assert boot(maker, vast).cause() == "build-no-space"
+    assert build(maker, vast).cause() == "build-no-space"
 
 
 def test_a_bucket_that_takes_none(maker: World) -> None:
@@ -164,19 +178,20 @@ def test_a_bucket_that_takes_none(maker: World) -> None:
     assert phase.result == "done" and phase.cause.startswith("build-not-kept: ")
     assert maker.inside("ls", f"{PLACE}.making/keep").count("\n") == 2
     maker.faults()
-    assert boot(maker, MAKES).code == 0
+    assert build(maker).code == 0
     assert (maker.folder / FOLDER / "manifest.json").exists() and len(wheels(maker)) == 1
 
 
 def test_by_hand(maker: World) -> None:
     """`make` of the script, where no boot was and the bucket is not asked first."""
     maker.install(MAKES)
+    maker.inside("sh", "-c", "rm -rf /run/flexserve/lib/*")
     script = maker.folder / "metadata" / "flexserve-script"
     maker.inside("env", "-i", f"PATH={maker.folder}/bin", "/bin/bash", str(script), "make")
     assert (maker.folder / FOLDER / "manifest.json").exists() and not maker.containers()
     maker.inside("mkdir", f"{PLACE}.making")  # cut off while what is no longer needed was removed
     maker.inside("touch", f"{PLACE}.making/in-bucket")
-    assert boot(maker, MAKES).code == 0
+    assert build(maker).code == 0
     assert len(wheels(maker)) == 1 and not maker.inside("sh", "-c", f"ls -d {PLACE}.making")
 
 

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from startup.render import render
+from startup.spec import BootSpec
 from startup.turing import patch
 from startup.turing.tree import MODULE
 from startup.unit import config_hash
@@ -21,9 +22,18 @@ from tests.turing.shape import SOURCE
 ORDER = ("host", "driver", "token", "build", "weights", "patch", "load", "compile", "serving")
 
 
+@pytest.fixture(scope="module")
+def used(machine: World) -> tuple[World, Boot]:
+    """A machine that has booted once from a kept build, and goes on from test to test; how that boot ended."""
+    keep_build(machine)
+    return machine, boot(machine)
+
+
 @pytest.fixture
-def spot(world: World) -> World:
-    """A world whose bucket holds the build."""
+def spot(used: tuple[World, Boot]) -> World:
+    """Another machine, whose bucket holds the build; the first has left the script's Python part."""
+    world, _ = used
+    world.anew()
     keep_build(world)
     return world
 
@@ -60,9 +70,9 @@ def boot(world: World, spec=SPOT) -> Boot:  # type: ignore[no-untyped-def]
     return Boot(process.returncode, out, world.status(), world.reported())
 
 
-def test_a_life(spot: World) -> None:
-    """First boot, a run with nothing to do, a changed flag: each time one server, and no credentials left."""
-    first = boot(spot)
+def test_the_first_boot_serves(used: tuple[World, Boot]) -> None:
+    """One server, and no credentials left."""
+    spot, first = used
     assert (first.code, first.status.state, first.status.cause) == (0, "serving", ""), first.out
     assert first.results() == dict.fromkeys(ORDER, "done")
     assert spot.containers()[0]["label"] == config_hash(SPOT)
@@ -79,25 +89,62 @@ def test_a_life(spot: World) -> None:
     patched = spot.inside("sh", "-c", f"cat /opt/flexserve/builds/*/venv/lib/python3.12/site-packages/vllm/{MODULE}")
     assert patch.check(patched.encode()).name == "patched"
 
-    second = boot(spot)
-    assert second.results() == {**dict.fromkeys(ORDER, "skipped"), "driver": "done", "patch": "done", "serving": "done"}
-    assert len(spot.asked("secretsmanager")) == 1 and len(spot.containers()) == 1
 
-    changed = replace(SPOT, vllm_options=(*SPOT.vllm_options, "--max-num-seqs", "8"))
-    third = boot(spot, changed)
-    assert (third.code, third.status.script) == (0, render(changed).sha256), third.out
-    assert [c["label"] for c in spot.containers()] == [config_hash(changed)]
-
-
-def test_the_token_is_nowhere(spot: World) -> None:
-    done = boot(spot)
-    assert done.code == 0, done.out
+def test_the_token_is_nowhere(used: tuple[World, Boot]) -> None:
+    spot, done = used
     assert {row["authorization"] for row in spot.asked("huggingface.co")} == {f"Bearer {TOKEN}"}
     secrets = (TOKEN, "role-secret-key", "role-session-token==")
     for path in spot.files():
         assert not any(secret.encode() in path.read_bytes() for secret in secrets), path
     said = done.out + "".join((spot.folder / name).read_text() for name in ("calls.raw", "calls.jsonl"))
     assert not any(secret in said for secret in secrets)
+
+
+def test_again_does_nothing_for_the_script_that_runs(used: tuple[World, Boot]) -> None:
+    spot, _ = used
+    asked = len(spot.asked("s3"))
+    done = spot.start("again", render(SPOT).sha256)
+    assert done.wait(60) == 0 and len(spot.asked("s3")) == asked
+
+
+def test_a_second_boot_has_nothing_to_do(used: tuple[World, Boot]) -> None:
+    spot, _ = used
+    second = boot(spot)
+    assert second.results() == {**dict.fromkeys(ORDER, "skipped"), "driver": "done", "patch": "done", "serving": "done"}
+    assert len(spot.asked("secretsmanager")) == 1 and len(spot.containers()) == 1
+
+
+def flagged(sequences: str) -> BootSpec:
+    return replace(SPOT, vllm_options=(*SPOT.vllm_options, "--max-num-seqs", sequences))
+
+
+def test_a_changed_flag_makes_another_server_of_it(used: tuple[World, Boot]) -> None:
+    spot, _ = used
+    changed = flagged("8")
+    third = boot(spot, changed)
+    assert (third.code, third.status.script) == (0, render(changed).sha256), third.out
+    assert [c["label"] for c in spot.containers()] == [config_hash(changed)]
+
+
+def test_again_runs_a_changed_script(used: tuple[World, Boot]) -> None:
+    spot, _ = used
+    sha = spot.install(flagged("4"))
+    assert spot.start("again", sha).wait(120) == 0
+    status = spot.status()
+    assert status is not None and status.script == sha and status.state == "serving"
+
+
+def test_a_reclaim_is_said_and_lets_nobody_new_in(used: tuple[World, Boot]) -> None:
+    spot, _ = used
+    spot.faults(spot="notice")
+    unit = (spot.folder / "units" / "flexserve-reclaim.service").read_text()
+    folder = unit.partition("WorkingDirectory=")[2].partition("\n")[0]
+    spot.inside("sh", "-c", f"cd {folder} && PATH={spot.folder}/bin:$PATH exec python3 -S -E -m startup.onboard reclaim")
+    status = spot.status()
+    assert status is not None
+    assert (status.state, status.cause) == ("reclaimed", "reclaimed at 03:04 UTC: EC2 takes the spot machine back (terminate)")
+    (refused,) = spot.calls("iptables")
+    assert "--syn" in refused["argv"] and "8000" in refused["argv"]
 
 
 def test_units_are_made_once_and_the_end_is_absolute(spot: World) -> None:
@@ -116,84 +163,68 @@ def test_units_are_made_once_and_the_end_is_absolute(spot: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("faults", "cause"),
+    ("faults", "phase", "cause"),
+    [({"swap": "refused"}, "host", "swap-refused"), ({"server": "shared-memory"}, "load", "shared-memory")],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_fails_a_boot(spot: World, faults: dict[str, str], phase: str, cause: str) -> None:
+    spot.faults(**faults)
+    done = boot(spot)
+    assert (done.code, done.status.state, done.status.phase, done.cause()) == (1, "failed", phase, cause), done.out
+
+
+@pytest.mark.parametrize(
+    ("faults", "phase", "cause"),
     [
-        ({"driver": "other-card"}, "wrong-gpu"),
-        ({"swap": "refused"}, "swap-refused"),
-        ({"secret": "empty"}, "secret-empty"),
-        ({"secret": "two-lines"}, "secret-malformed"),
-        ({"secret": "disabled"}, "secret-disabled"),
-        ({"bucket": "damaged"}, "build-damaged"),
-        ({"server": "shared-memory"}, "shared-memory"),
+        ({"driver": "other-card"}, "driver", "wrong-gpu"),
+        ({"secret": "empty"}, "token", "secret-empty"),
+        ({"secret": "two-lines"}, "token", "secret-malformed"),
+        ({"secret": "disabled"}, "token", "secret-disabled"),
+        ({"secret": "permission"}, "token", "aws-secret-permission"),
+        ({"bucket": "damaged"}, "build", "build-damaged"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_failures_by_name(spot: World, faults: dict[str, str], cause: str) -> None:
+def test_failures_by_name(spot: World, faults: dict[str, str], phase: str, cause: str) -> None:
+    """The phase ends by itself, long before its limit."""
     spot.faults(**faults)
-    done = boot(spot)
-    assert (done.code, done.status.state, done.cause()) == (1, "failed", cause), done.out
+    done = spot.phase(SPOT, phase)
+    assert (done.code, done.cause()) == (1, cause), done.out
 
 
-def test_builds_that_do_not_fit(world: World) -> None:
-    assert boot(world).cause() == "no-build"
-    keep_build(world, arch="sm_80")
-    assert boot(world).cause() == "build-without-arch"
-    keep_build(world, sha256=None)
-    assert boot(world).cause() == "build-damaged"
-    keep_build(world, kernel="def unified_attention(): ...\n")
-    assert boot(world).cause() == "patch-refused"
+def test_builds_that_do_not_fit(spot: World) -> None:
+    assert SPOT.ec2 is not None
+    (spot.folder / "bucket" / SPOT.ec2.builds_prefix / SPOT.ec2.build_key / "manifest.json").unlink()
+    assert spot.phase(SPOT, "build").cause() == "no-build"
+    keep_build(spot, arch="sm_80")
+    assert spot.phase(SPOT, "build").cause() == "build-without-arch"
+    keep_build(spot, sha256=None)
+    assert spot.phase(SPOT, "build").cause() == "build-damaged"
+    keep_build(spot, kernel="def unified_attention(): ...\n")
+    assert spot.phase(SPOT, "build").code == 0
+    assert boot(spot).cause() == "patch-refused"
 
 
-@pytest.mark.parametrize("faults", [{"identity": "late"}, {"bucket": "cut"}, {"driver": "late"}, {"secret": "console"}], ids=str)
-def test_what_passes_by_itself(spot: World, faults: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("faults", "phase"),
+    [({"identity": "late"}, "token"), ({"bucket": "cut"}, "build"), ({"driver": "late"}, "driver"), ({"secret": "console"}, "token")],
+    ids=str,
+)
+def test_what_passes_by_itself(spot: World, faults: dict[str, str], phase: str) -> None:
     spot.faults(**faults)
-    done = boot(spot)
-    assert (done.code, done.status.state) == (0, "serving"), done.out
+    done = spot.phase(SPOT, phase)
+    assert done.code == 0, done.out
+    if phase == "token":
+        assert (spot.folder / "run" / "hub.header").read_text().strip() == f"Authorization: Bearer {TOKEN}"
 
 
 def test_a_grant_that_comes_late_is_waited_for(spot: World) -> None:
     spot.faults(secret="permission-late")
-    done = boot(spot)
+    done = spot.phase(SPOT, "token")
     assert done.code == 0, done.out
     assert "again in 1 s: aws-secret-permission: fs-k3j9x2 may not read secret hf-token" in done.out
-
-
-def test_a_grant_that_never_comes_is_not_waited_for_until_the_phase_ends(spot: World) -> None:
-    spot.faults(secret="permission")
-    done = boot(spot)
-    assert (done.code, done.cause()) == (1, "aws-secret-permission"), done.out
-    assert "(gave up" not in done.out
 
 
 def test_no_secret_no_question(spot: World) -> None:
     done = boot(spot, SPOT_ANONYMOUS)
     assert done.code == 0 and "token" not in done.results() and not spot.asked("secretsmanager"), done.out
-
-
-def test_a_reclaim_is_said_and_lets_nobody_new_in(spot: World) -> None:
-    assert boot(spot).code == 0
-    spot.faults(spot="notice")
-    unit = (spot.folder / "units" / "flexserve-reclaim.service").read_text()
-    folder = unit.partition("WorkingDirectory=")[2].partition("\n")[0]
-    spot.inside("sh", "-c", f"cd {folder} && PATH={spot.folder}/bin:$PATH exec python3 -S -E -m startup.onboard reclaim")
-    status = spot.status()
-    assert status is not None
-    assert (status.state, status.cause) == ("reclaimed", "reclaimed at 03:04 UTC: EC2 takes the spot machine back (terminate)")
-    (refused,) = spot.calls("iptables")
-    assert "--syn" in refused["argv"] and "8000" in refused["argv"]
-
-
-def test_again_does_nothing_for_the_script_that_runs(spot: World) -> None:
-    assert boot(spot).code == 0
-    asked = len(spot.asked("s3"))
-    done = spot.start("again", render(SPOT).sha256)
-    assert done.wait(60) == 0 and len(spot.asked("s3")) == asked
-
-
-def test_again_runs_a_changed_script(spot: World) -> None:
-    assert boot(spot).code == 0
-    changed = replace(SPOT, vllm_options=(*SPOT.vllm_options, "--max-num-seqs", "8"))
-    sha = spot.install(changed)
-    assert spot.start("again", sha).wait(120) == 0
-    status = spot.status()
-    assert status is not None and status.script == sha and status.state == "serving"

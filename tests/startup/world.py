@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,11 @@ class World:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """The stub, as the cloud's script runner starts it: almost no environment, no terminal."""
-        argv = [*self._enter(), "env", "-i", f"PATH={self.folder}/bin", "/bin/bash", str(self.folder / "stub"), *words]
+        return self._start("env", "-i", f"PATH={self.folder}/bin", "/bin/bash", str(self.folder / "stub"), *words)
+
+    def _start(self, *argv: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/"
+            [*self._enter(), *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/"
         )
 
     def _enter(self) -> list[str]:
@@ -163,6 +166,34 @@ class World:
         process = self.start()
         out, _ = process.communicate(timeout=seconds)
         return Boot(process.returncode, out, self.status(), self.reported())
+
+    def phase(self, spec: BootSpec, name: str, seconds: float = 240) -> Phase:
+        """One phase of the script alone, as a boot starts it. A boot of this spec has been here before: it wrote the Python part."""
+        self.install(spec)
+        cause = self.folder / "run" / "cause-alone"
+        cause.unlink(missing_ok=True)
+        process = self.start_phase(spec, name)
+        out, _ = process.communicate(timeout=seconds)
+        return Phase(process.returncode, out, cause.read_text() if cause.exists() else "")
+
+    def start_phase(self, spec: BootSpec, name: str) -> subprocess.Popen[str]:
+        """The same, begun: what is installed is run."""
+        limit = f"FLEXSERVE_LIMIT={spec.phase_limits[name]}"
+        environment = (f"PATH={self.folder}/bin", "FLEXSERVE_CAUSE=/run/flexserve/cause-alone", limit)
+        script = str(self.folder / "metadata" / "flexserve-script")
+        return self._start("env", "-i", *environment, "/bin/bash", script, "phase", name)
+
+    def anew(self) -> None:
+        """Another machine, in every place that a boot leaves something; only the script's Python part stays."""
+        self.faults()
+        self.inside("sh", "-c", "rm -rf /opt/* /usr/local/cuda*")
+        for name in ("state", "run", "units", "docker", "held", "home", "guest", "bucket"):
+            for path in (self.folder / name).glob("*"):
+                if path != self.folder / "run" / "lib":
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        for name in ("count.*", "calls.*", "requests.jsonl", "swap-is-on", "venv"):
+            for path in self.folder.glob(name):
+                path.unlink()
 
     def install(self, spec: BootSpec) -> str:
         """Put stub and script in place; the script's hash."""
@@ -266,6 +297,19 @@ class Boot:
     def cause(self) -> str:
         """The id of the cause."""
         return self.status.cause.partition(":")[0]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """How a phase alone ended: its exit status, what it printed, and why, as the boot would report it."""
+
+    code: int
+    out: str
+    why: str
+
+    def cause(self) -> str:
+        """The id of the cause."""
+        return self.why.partition(":")[0]
 
 
 def wait_for(check: Callable[[], object], seconds: float = 120) -> object:
