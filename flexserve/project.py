@@ -1,6 +1,7 @@
 """The project that a command works on: its root, its stacks, Pulumi, and what the state says.
 
-State is read with `pulumi stack output` and `pulumi stack export` (0.2 s each), never through the Automation API.
+State is read with `pulumi stack output` and `pulumi stack export` (0.2 s each), never through the Automation API. What was read
+holds for a moment, so that the steps of one command do not each ask again, and never while our own engine writes, or from before.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +28,8 @@ _NO_STACK = "no stack named"
 _NO_LOGIN = r"(?i)PULUMI_ACCESS_TOKEN must be set|log ?in|no credentials"
 _PASSPHRASE = r"(?i)passphrase must be set|incorrect passphrase"
 STASH = "pulumi:index:Stash"
+MOMENT_S = 5.0
+"""So long what was read holds. Somebody else's `up` or `down` takes longer, and whoever is asked for consent takes his time."""
 
 
 class Project:
@@ -32,6 +37,8 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._known: dict[tuple[str, ...], tuple[float, dict[str, object] | None]] = {}
+        self._turns = 0
 
     @property
     def stacks(self) -> list[str]:
@@ -62,7 +69,26 @@ class Project:
                     kept.update(value)
         return kept
 
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """While an engine of ours writes the state: each look is a new one, and nothing that was read before holds afterwards."""
+        self._turns += 1  # odd: it writes
+        self._known.clear()
+        try:
+            yield
+        finally:
+            self._turns += 1
+
     def _read(self, stack: str, *command: str) -> dict[str, object] | None:
+        turn, now = self._turns, time.monotonic()
+        at, known = self._known.get((stack, *command), (None, None))
+        if at is None or now - at >= MOMENT_S:
+            known = self._ask(stack, *command)
+            if turn == self._turns and turn % 2 == 0:
+                self._known[(stack, *command)] = now, known
+        return None if known is None else dict(known)
+
+    def _ask(self, stack: str, *command: str) -> dict[str, object] | None:
         import subprocess
 
         from infra.halfread import half_written, settled

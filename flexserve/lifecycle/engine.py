@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -123,6 +125,21 @@ def root(path: str) -> str | None:
     return str(folder.parent) if folder.name == "bin" else None
 
 
+def command(path: str) -> Command:
+    """What starts this pulumi. Its version is asked for once in a process. Raises `FlexserveError` for one that does not fit."""
+    try:
+        made = copy.copy(_asked(path))
+    except InvalidVersionError as error:
+        raise FlexserveError("the pulumi on PATH does not fit", why=str(error), way_out="run `make setup`") from error
+    made.command = path
+    return made
+
+
+@cache
+def _asked(path: str) -> Command:
+    return Command(root=root(path))
+
+
 class PulumiEngine:
     """The engine on one stack of a project. `say` gets lines for people; `variables` go to the program (consent, allowed rules)."""
 
@@ -133,11 +150,7 @@ class PulumiEngine:
         self._project, self._name, self._say = project, stack, say
         self._variables = dict(variables or {})
         self._presses = 0
-        try:
-            self._command = Command(root=root(pulumi()))
-        except InvalidVersionError as error:
-            raise FlexserveError("the pulumi on PATH does not fit", why=str(error), way_out="run `make setup`") from error
-        self._command.command = pulumi()
+        self._command = command(pulumi())
 
     def preview(self) -> Changes:
         """What `up` would do."""
@@ -170,7 +183,7 @@ class PulumiEngine:
 
     def _run(self, name: str, call: Callable[..., Any]) -> Changes:
         events = Events(self._say)
-        with LogFile(lambda: self._project.logs, self._name, name, self._say) as log, self._interruptible():
+        with LogFile(lambda: self._project.logs, self._name, name, self._say) as log, self._interruptible(), self._project.changing():
             try:
                 stack = _Stack(self._name, self._workspace(), StackInitMode.CREATE_OR_SELECT)
                 call(stack, color="never", on_event=events, on_output=log.keep, on_error=log.keep)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flexserve.project import Project, environment, find, pulumi, read_error
+from flexserve.project import MOMENT_S, Project, environment, find, pulumi, read_error
 from verdict.errors import BadConfig, FlexserveError, NoAccess
 
 
@@ -77,3 +77,27 @@ def test_reading_outputs_and_the_kept_state(project, tmp_path, monkeypatch):
     assert Project(project).stashed("s") == {}
     fake_pulumi(tmp_path, "echo \"error: no stack named 's' found\" >&2; exit 255")
     assert Project(project).outputs("s") is None and Project(project).stashed("s") == {}
+
+
+def test_what_was_read_holds_for_a_moment_and_not_past_an_engine_of_ours(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    fake_pulumi(tmp_path, 'echo x >>asked; echo "{\\"n\\": $(wc -l <asked)}"')
+    clock = [1000.0]
+    monkeypatch.setattr("flexserve.project.time.monotonic", lambda: clock[0])
+    here = Project(project)
+
+    def look(stack="s"):
+        return here.outputs(stack)["n"]
+
+    assert [look(), look()] == [1, 1] and look("other") == 2
+    here.outputs("s")["n"] = 99
+    assert look() == 1  # what somebody does with an answer is his own
+    clock[0] += MOMENT_S
+    assert look() == 3
+    with here.changing():
+        assert [look(), look()] == [4, 5]
+    assert [look(), look()] == [6, 6]
+    with pytest.raises(ZeroDivisionError), here.changing():
+        _ = 1 / 0
+    assert look() == 7
