@@ -6,6 +6,7 @@ that its modules import by name: each is given the cloud's, so that what moto st
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -17,6 +18,7 @@ from typing import Any, cast
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # the images are ours; read when moto's EC2 is loaded
 
 import moto.backends
+import moto.core.utils
 import moto.secretsmanager.models
 from moto.core.request import Request
 from moto.core.utils import utcnow as _real_utcnow
@@ -24,6 +26,8 @@ from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.test import run_wsgi_app
 
 from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
+
+moto.core.utils.create_loader = functools.cache(moto.core.utils.create_loader)  # else one for each service: all folders again
 
 USED = ("ec2", "iam", "s3", "secretsmanager", "ssm", "sts")
 """The services for which moto keeps the state."""
