@@ -43,8 +43,10 @@ def _reclaim_in(stage: Ec2SpotStage, phase: str) -> None:
     while time.monotonic() < last:
         for name, machine in stage.aws.machines().items():
             if f"phase {phase} starts" in machine.log():
-                stage.behaviour.holds["wheel"] = WHEEL_S
                 stage.aws.reclaim(name)
+                while name in stage.aws.machines() and time.monotonic() < last:
+                    time.sleep(0.3)  # it may still be on its way to compiling: its hold is the long one
+                stage.behaviour.holds["wheel"] = WHEEL_S
                 return
         time.sleep(0.3)
 

@@ -20,6 +20,7 @@ from rehearsal.hunt import ProcessWatch, in_bytes, in_files
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
 from rehearsal.targets.ec2_spot import BUCKET, COMMIT, Ec2SpotStage
+from tests.infra.workshop import Ended
 
 pytestmark = [
     pytest.mark.usefixtures("bootable", "session_manager"),
@@ -74,7 +75,6 @@ def life(root: Path) -> Iterator[Life]:
         seen.ran["status"] = rehearsal.step("status", "--boot")
         seen.answers["up"] = rehearsal.ask()
         seen.ran["smoke"] = rehearsal.step("smoke")
-        seen.ran["preview"] = rehearsal.product.pulumi("preview", "-s", "g5g-spot", "--expect-no-changes")
         rehearsal.change("serving.max_num_seqs=4")
         rehearsal.change("window=6h")
         rehearsal.change("target.zones=[us-east-1b]")
@@ -212,6 +212,8 @@ def test_status_is_serving_with_every_phase_and_the_wanted_script(life):
 def test_a_changed_flag_reaches_the_live_machine_by_plain_pulumi(life):
     assert life.instance["changed"] == life.instance["up"]
     assert life.runs["changed"] == life.runs["up"] + 1
+    counted = Ended(0, life.ran["changed"].stdout).changes()
+    assert set(counted) == {"updated", "unchanged"} and counted["updated"] == 2  # the script and what hands it over
     assert len(life.servers["changed"]) == 1 and life.servers["changed"] != life.servers["up"]
     changed = life.ran["status changed"].document
     assert changed["script"]["running"] == changed["script"]["wanted"] != life.ran["status"].document["script"]["running"]
