@@ -183,7 +183,11 @@ class PulumiEngine:
 
     def _run(self, name: str, call: Callable[..., Any]) -> Changes:
         events = Events(self._say)
-        with LogFile(lambda: self._project.logs, self._name, name, self._say) as log, self._interruptible(), self._project.changing():
+        with (
+            LogFile(lambda: self._project.logs, self._name, name, self._say) as log,
+            self._interruptible(),
+            self._project.changing(),
+        ):
             try:
                 stack = _Stack(self._name, self._workspace(), StackInitMode.CREATE_OR_SELECT)
                 call(stack, color="never", on_event=events, on_output=log.keep, on_error=log.keep)

@@ -207,7 +207,12 @@ def test_builds_that_do_not_fit(spot: World) -> None:
 
 @pytest.mark.parametrize(
     ("faults", "phase"),
-    [({"identity": "late"}, "token"), ({"bucket": "cut"}, "build"), ({"driver": "late"}, "driver"), ({"secret": "console"}, "token")],
+    [
+        ({"identity": "late"}, "token"),
+        ({"bucket": "cut"}, "build"),
+        ({"driver": "late"}, "driver"),
+        ({"secret": "console"}, "token"),
+    ],
     ids=str,
 )
 def test_what_passes_by_itself(spot: World, faults: dict[str, str], phase: str) -> None:

@@ -168,7 +168,7 @@ class World:
         return Boot(process.returncode, out, self.status(), self.reported())
 
     def phase(self, spec: BootSpec, name: str, seconds: float = 240) -> Phase:
-        """One phase of the script alone, as a boot starts it. A boot of this spec has been here before: it wrote the Python part."""
+        """One phase of the script alone, as a boot starts it. A boot of this spec was here before: it wrote the Python part."""
         self.install(spec)
         cause = self.folder / "run" / "cause-alone"
         cause.unlink(missing_ok=True)
