@@ -119,7 +119,7 @@ def test_an_instance_that_is_not_seen_at_once(world: World) -> None:
     vm = world.run()
     with refused("InvalidInstanceID.NotFound"):
         world.state(vm)
-    assert world.state(vm) == "pending"
+    assert world.state(vm) in ("pending", "running")  # by the clock; seen at the second look
 
 
 EXPECTED = {
