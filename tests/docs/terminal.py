@@ -55,7 +55,8 @@ def type_line(
     started = time.monotonic()
     kept = folder / "environment-after"
     kept.unlink(missing_ok=True)
-    wrapped = f"{line}\n__code=$?\nenv -0 >'{kept}'\nexit $__code\n"
+    # The shell itself outlives a Ctrl-C that comes before it waits for the line's program, which gets the signal as usual.
+    wrapped = f"trap : INT\n{line}\n__code=$?\nenv -0 >'{kept}'\nexit $__code\n"
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     argv = ["setsid", "--ctty", "bash", "-c", wrapped]
