@@ -9,6 +9,7 @@ from typing import TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from catalog import kept, rows
 from verdict.errors import BadConfig
@@ -72,8 +73,12 @@ class Catalog(Struct, frozen=True):
         return None
 
     def image(self, repository: str, tag: str | None) -> rows.Image | None:
-        """The row of a repository's tag; without a tag (pinned by digest) the repository's first row."""
-        return next((i for i in self.images if _same(i.repository, repository) and tag in (None, i.tag)), None)
+        """The row of a repository's tag. Without a tag (pinned by digest) what the repository's first row says of all its images.
+
+        That is their size, about, and the cards that they are made for: version, CUDA and kernels are each image's own.
+        """
+        found = next((i for i in self.images if _same(i.repository, repository) and tag in (None, i.tag)), None)
+        return replace(found, tag="", vllm="", cuda="", kernels=()) if found is not None and tag is None else found
 
 
 def _same(row: str, repository: str) -> bool:

@@ -14,6 +14,7 @@ from verdict.errors import Refused
 if TYPE_CHECKING:
     from catalog.loader import Catalog
     from infra.deployment import Deployment
+    from infra.image_facts import ImageFacts
 
 
 class Place(Struct, frozen=True):
@@ -36,15 +37,20 @@ class Place(Struct, frozen=True):
         return {"place": self.name, "per_hour": self.per_hour, "window": self.window, "unknown": list(self.unknown)}
 
 
-def places(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = ()) -> tuple[Place, ...]:
-    """All of them, each checked against every rule. Raises `Refused` with the place that breaks one."""
+def places(
+    deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (), read: ImageFacts | None = None
+) -> tuple[Place, ...]:
+    """All of them, each checked against every rule. Raises `Refused` with the place that breaks one.
+
+    `read`: what the image says of itself, where somebody has asked its registry.
+    """
     from infra.plan import make_plan
 
     allow, found = tuple(allow), []
     for name in deployment.target.places:
         there = at(deployment, name)
         try:
-            plan = make_plan(there, catalog, allow)
+            plan = make_plan(there, catalog, allow, read)
         except Refused as refused:
             raise Refused(refused.rule, why=f"in {name}: {refused.why}", way_out=refused.way_out) from refused
         target, cost = deployment.target, plan.cost

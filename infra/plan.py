@@ -45,6 +45,9 @@ class Plan(Struct, frozen=True):
     most: Cost | None = None  # with as many machines as it may grow to; None where the number is fixed
     making_minutes: float | None = None  # that the machine compiles the first time; None: it does not, or nobody knows
     building: Building | None = None  # what making the build takes, on a machine of its own; None: no such machine
+    facts: ImageFacts | None = None  # what the container image says of itself; None: nobody has read it
+    cuda: tuple[str, str] = ("", "")  # of the container image, and who says so; empty where nobody does
+    cards: tuple[tuple[str, ...], str] = ((), "")  # CUDA capabilities that the image holds code for, and who says so
 
     @property
     def disk_gb(self) -> int:
@@ -67,7 +70,7 @@ class Plan(Struct, frozen=True):
             "machine_type": self.machine.name,
             "places": list(d.target.places),
             "model": {"name": self.model.name, "revision": self.boot.model_revision},
-            "image": {"name": d.image.name, "digest": self.boot.image_digest} if d.image else None,
+            "image": {"name": d.image.name, "digest": self.boot.image_digest, **self._said()} if d.image else None,
             "build": self._build(),
             "argv": list(cli_argv(self.vllm)),
             "disk_gb": self.disk_gb,
@@ -91,6 +94,14 @@ class Plan(Struct, frozen=True):
             },
             "allowed": list(self.allowed),
         }
+
+    def _said(self) -> dict[str, object]:
+        """What is known of the container image, and by whom, where a target asks the image itself."""
+        if not self.deployment.target.reads_image:
+            return {}
+        (cuda, cuda_by), (cards, cards_by) = self.cuda, self.cards
+        told = {"cuda": cuda or None, "cuda_by": cuda_by or None, "cards": list(cards) or None, "cards_by": cards_by or None}
+        return {**told, "read": self.facts is not None}
 
     def _build(self) -> dict[str, object] | None:
         """Which build serves, where no image does: the name under which it is kept, and what making it here would take."""
@@ -182,6 +193,9 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         costs(most) if most > fewest else None,
         target.making_minutes(machine, catalog.host_images),
         building(target, catalog, common.egress),
+        read,
+        situation.told_cuda,
+        situation.told_cards,
     )
     return replace(plan, boot=registry.module(target.kind, "resources").boot_spec(plan))
 

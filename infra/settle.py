@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,10 +11,14 @@ from msgspec.structs import replace
 from catalog.loader import Catalog
 from infra.deployment import Deployment
 from infra.duration import parse_seconds, words
-from infra.kept import Choice, Kept, OnChange, Wanted, reconcile
+from infra.image_facts import ImageFacts, from_text
+from infra.kept import FACTS, Choice, Kept, OnChange, Wanted, reconcile
 from infra.plan import Plan, is_commit, make_plan
 from infra.targets import registry
 from verdict.errors import BadConfig
+
+if TYPE_CHECKING:
+    from infra.settings import Image
 
 Resolve = Callable[[str, Deployment], str]
 """Key and deployment -> what the key's name means today; called only for keys that nothing pins and nothing keeps."""
@@ -55,10 +60,11 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     verdict = reconcile(kept, wanted, live=at.live, consent=at.consent)
     named = _owned(deployment, verdict.choices["owner"])
     choices = {k: c or Choice(wanted[k].asked, resolve(k, named)) for k, c in verdict.choices.items()}
+    choices |= _read(named, kept, choices, resolve)
     stays = kept is not None and at.live and not verdict.replaces
     attempt = kept.attempt + at.rerun if kept and stays else 0
     state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now(), choices, attempt)
-    plan = make_plan(_pinned(deployment, state), catalog, at.allow)
+    plan = make_plan(_pinned(deployment, state), catalog, at.allow, _facts(state))
     ends_at = state.started + plan.deployment.common.window
     plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id, attempt=state.attempt, ends_at=ends_at))
     plan = replace(plan, boot=registry.module(deployment.target.kind, "resources").boot_spec(plan))  # names hold the id
@@ -94,14 +100,34 @@ def _owned(deployment: Deployment, owner: Choice | None) -> Deployment:
     return Deployment(deployment.stack, deployment.target, common)
 
 
+def _read(deployment: Deployment, kept: Kept | None, choices: Mapping[str, Choice], resolve: Resolve) -> dict[str, Choice]:
+    """What the image's own config says, where the target has rules about it: read again only for another image."""
+    image = deployment.image
+    if image is None or not deployment.target.reads_image:
+        return {}
+    digest, old = choices["image"].value, kept.choices.get(FACTS) if kept else None
+    if old is not None and old.asked == digest:
+        return {FACTS: old}
+    pinned = deployment.common.model_copy(update={"image": _by_digest(image, digest)})
+    return {FACTS: Choice(digest, resolve(FACTS, Deployment(deployment.stack, deployment.target, pinned)))}
+
+
+def _facts(kept: Kept) -> ImageFacts | None:
+    return from_text(kept.value(FACTS)) if FACTS in kept.choices else None
+
+
+def _by_digest(image: Image, digest: str) -> Image:
+    """The image as it was asked for, and its digest."""
+    return image.model_copy(update={"name": f"{image.name.partition('@')[0]}@{digest}"})
+
+
 def _pinned(deployment: Deployment, kept: Kept) -> Deployment:
     """The deployment as it was decided: every open name replaced by what it means."""
     common, image = deployment.common, deployment.common.image
-    by_digest = image.model_copy(update={"name": f"{image.name.partition('@')[0]}@{kept.value('image')}"}) if image else None
     pinned = common.model_copy(
         update={
             "window": parse_seconds(kept.value("window")),
-            "image": by_digest,
+            "image": _by_digest(image, kept.value("image")) if image else None,
             "model": common.model.model_copy(update={"revision": kept.value("model")}),
             "owner": kept.value("owner"),
         }

@@ -87,7 +87,7 @@ def environment(spec: BootSpec) -> dict[str, str]:
     """The container's environment, as `DescribeModel` shows it to anybody who may ask: it names the secret, it holds none."""
     boot = of(spec)
     named = boot.secret_arn or (spec.secret.name if spec.secret else "")
-    if named and not boot.built:
+    if named and not (boot.built or boot.wrapped):
         raise BadConfig(
             "AWS's own image reads no secret",
             why="SageMaker's only way to hand one over is the environment, which DescribeModel shows",
@@ -146,7 +146,7 @@ def _values(spec: BootSpec, boot: SageMakerBoot, key: str) -> Mapping[str, objec
         "entry": ENTRY,
         "key": key,
         "media_type": manifest.DOCKER_V2,
-        "patch": boot.patch,
+        "patch": str(VERSION) if boot.patch else "",
         "region": boot.region,
     }
 

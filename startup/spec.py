@@ -94,6 +94,7 @@ class SageMakerBoot(Struct, frozen=True):
     capability: str  # of the card; torch's kernels are held against it while the image is built
     repository: str = ""  # ECR repository of the image that is built from AWS's; empty: AWS's is run as it is
     patch: bool = False  # whether the built image carries the Turing patch
+    wrapped: bool = False  # whether the image is one that was built so before, and is run as it is
     secret_arn: str = ""  # of the spec's `secret`; only a built image reads it
 
     @property

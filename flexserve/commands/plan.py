@@ -59,7 +59,7 @@ def where(plan: Plan, allow: Sequence[str]) -> tuple[Place, ...]:
     from catalog.loader import Catalog
     from infra.places import places
 
-    return places(plan.deployment, Catalog.load(), allow)
+    return places(plan.deployment, Catalog.load(), allow, plan.facts)
 
 
 def unresolved(plan: Plan) -> list[str]:
@@ -67,7 +67,13 @@ def unresolved(plan: Plan) -> list[str]:
     from infra.settle import unresolved as keys
 
     names = {"image": "image digest", "model": "model revision"}
-    return [names.get(key, key.removeprefix("target.").replace("_", " ")) for key in keys(plan.deployment)]
+    found = [names.get(key, key.removeprefix("target.").replace("_", " ")) for key in keys(plan.deployment)]
+    return [*found, *(["image config"] if unread(plan) else [])]
+
+
+def unread(plan: Plan) -> bool:
+    """Whether the image's own config will be asked at `up`, and was not yet."""
+    return plan.facts is None and plan.deployment.image is not None and plan.deployment.target.reads_image
 
 
 def page(plan: Plan, output: Output, places: Sequence[Place] = ()) -> str:
@@ -78,7 +84,8 @@ def page(plan: Plan, output: Output, places: Sequence[Place] = ()) -> str:
         ("model", f"{plan.model.name} @ {plan.boot.model_revision or plan.deployment.model.revision + ' (unresolved until up)'}"),
         _server(plan),
         *([("machines", f"{target.machines[0]} to {target.machines[1]}")] if target.machines != (1, 1) else []),
-        ("host image", plan.host_image if plan.host_image.startswith("/") else plan.host_image.rpartition("/")[2]),
+        *image_says(plan),
+        ("host image", _host_image(plan)),
         ("disk", f"{plan.disk_gb} GB {target.disk_type}, {plan.disk_needed_gb or '?'} GB needed"),
         ("KV cache", f"{_count(kv.tokens)} tokens in {_gib(kv.pool_bytes)}; the longest request takes {serving.max_model_len}"),
         *([("", "what text_only frees is unknown and not counted")] if serving.text_only else []),
@@ -89,6 +96,27 @@ def page(plan: Plan, output: Output, places: Sequence[Place] = ()) -> str:
     ]
     head = output.style(plan.deployment.stack, "bold")
     return "\n".join((head, table([(f"  {name}", text) for name, text in rows]), "", price_table(plan), *_prices(places)))
+
+
+def _host_image(plan: Plan) -> str:
+    """Its own name, or that the image decides it."""
+    if unread(plan) and not plan.cuda[0] and plan.host_image == "auto":
+        return "auto: by the image's CUDA, at up"
+    return plan.host_image if plan.host_image.startswith("/") else plan.host_image.rpartition("/")[2]
+
+
+def image_says(plan: Plan) -> list[tuple[str, str]]:
+    """CUDA and cards of the image with who tells them, for a target that reads the image's own config at `up`."""
+    if plan.deployment.image is None or not plan.deployment.target.reads_image:
+        return []
+    (cuda, cuda_by), (cards, cards_by) = plan.cuda, plan.cards
+    later = unread(plan)
+    nobody = "unread until up" if later else "its config does not say"
+    rows = [
+        ("image's CUDA", f"{cuda} by {cuda_by}" if cuda else nobody),
+        ("image's cards", f"{', '.join(cards)} by {cards_by}" if cards else nobody),
+    ]
+    return [(name, f"{text}; its own config is read at up" if later and text != nobody else text) for name, text in rows]
 
 
 def price_table(plan: Plan) -> str:

@@ -81,10 +81,15 @@ def run(
 
 
 def read(deployment: Deployment) -> ImageFacts:
-    """What the stack's image says of itself, asked of its registry by digest."""
+    """What the stack's image says of itself: asked by the target, where its registry wants a login, else without one."""
     from catalog.loader import Catalog
     from infra.clouds import image_config
+    from infra.targets import registry
 
+    asks = getattr(registry.module(deployment.target.kind, "live"), "read_image", None)
+    if asks is not None:
+        facts: ImageFacts = asks(deployment)
+        return facts
     image, machine = deployment.image, Catalog.load().machine_types.get(deployment.target.machine_type)
     assert image is not None
     reference = image.digest or image.tag or "latest"

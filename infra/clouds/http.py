@@ -56,6 +56,7 @@ def ask(
     from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt
 
     _check(url)
+    asked = dict(params) if params else None  # httpx takes an empty one for "no query", also where the address has one
     retrying = Retrying(
         stop=stop_after_attempt(tries),
         wait=lambda state: _wait(state.attempt_number, state.outcome),
@@ -63,7 +64,7 @@ def ask(
         retry=retry_if_exception_type(httpx.TransportError) | retry_if_result(lambda a: a.status_code in RETRIED),
     )
     try:
-        return retrying(http.request, method, url, headers=dict(headers or {}), params=dict(params or {}), json=json)
+        return retrying(http.request, method, url, headers=dict(headers or {}), params=asked, json=json)
     except RetryError as error:
         last = error.last_attempt
         if last.exception() is None:

@@ -150,7 +150,7 @@ def zone_without_size(s: Situation) -> Broken | None:
 
 def unknown_image(s: Situation) -> Broken | None:
     """A container image that the catalog does not have for this accelerator."""
-    if s.deployment.image is None:
+    if s.deployment.image is None or not s.deployment.target.catalogued:
         return None
     name = s.deployment.image.name
     target = s.deployment.target

@@ -15,6 +15,8 @@ from infra.image_facts import ImageFacts
 from infra.wording import nearest
 from verdict.errors import BadConfig, Refused
 
+CONFIG, CATALOG, TAG = "its own config", "the catalog", "its tag"
+"""Who tells something about a container image."""
 _CUDA = re.compile(r"(?:^|[-_])cu(\d{2})(\d)(?:[-_]|$)")
 
 
@@ -41,9 +43,30 @@ class Situation(Struct, frozen=True):
 
     @property
     def cuda(self) -> str:
-        """The container image's CUDA version, by the catalog or its tag (`cu130` is 13.0); empty where neither tells."""
+        """The container image's CUDA version; empty where nobody tells."""
+        return self.told_cuda[0]
+
+    @property
+    def told_cuda(self) -> tuple[str, str]:
+        """The container image's CUDA version and who says so: the image itself, the catalog, or its tag (`cu130` is 13.0)."""
+        if self.read is not None and self.read.cuda:
+            return self.read.cuda, CONFIG
+        if self.image is not None and self.image.cuda:
+            return self.image.cuda, CATALOG
         found = _CUDA.search((self.deployment.image.tag or "") if self.deployment.image else "")
-        return (self.image.cuda if self.image else "") or (f"{found[1]}.{found[2]}" if found else "")
+        return (f"{found[1]}.{found[2]}", TAG) if found else ("", "")
+
+    @property
+    def told_cards(self) -> tuple[tuple[str, ...], str]:
+        """The CUDA capabilities that the container image holds code for and who says so; none where nobody tells."""
+        if self.read is not None and self.read.cards:
+            return self.read.cards, CONFIG
+        return (self.image.kernels, CATALOG) if self.image is not None and self.image.kernels else ((), "")
+
+    @property
+    def unread(self) -> bool:
+        """Whether the image will still say something: its config is read at `up`, and was not yet."""
+        return self.read is None and self.deployment.image is not None and self.deployment.target.reads_image
 
     @property
     def disk_needed_gb(self) -> int | None:

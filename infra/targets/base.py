@@ -37,7 +37,7 @@ class TargetSettings(Settings):
     optional: ClassVar[frozenset[str]] = frozenset()
     """Parts of the stack file that this kind of target may have or not."""
     reads_image: ClassVar[bool] = False
-    """Whether `flexserve up` reads an image's own config before it asks for anything."""
+    """Whether an image's own config is read before anything is asked for: by `flexserve up`, and by the program."""
     server_host: ClassVar[str | None] = None
     """The address that the server listens on, where the tunnel ends on the machine itself."""
 
@@ -48,6 +48,11 @@ class TargetSettings(Settings):
     def provider(self) -> Mapping[str, str]:
         """Keys of the provider's own in the stack file that have to say the same, and what they have to say."""
         return {}
+
+    @property
+    def catalogued(self) -> bool:
+        """Whether the container image has to be one of the catalog's."""
+        return True
 
     @property
     def ways(self: _Provisioned) -> tuple[str, ...]:

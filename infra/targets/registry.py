@@ -38,6 +38,10 @@ class TargetConfig(Protocol):
         """How machines are asked for, in the catalog's words."""
 
     @property
+    def catalogued(self) -> bool:
+        """Whether the container image has to be one of the catalog's."""
+
+    @property
     def ways(self) -> tuple[str, ...]:
         """How a machine of this stack may have been asked for: one way, or several where a place may be of another."""
 

@@ -106,6 +106,28 @@ def test_a_repository_and_its_images(world: Images) -> None:
         world.ecr.describe_images(repositoryName="fs-abc")
 
 
+def test_a_layer_is_fetched_from_where_ecr_says_it_lies(world: Images) -> None:
+    world.ecr.create_repository(repositoryName="fs-abc")
+    world.ecr.create_repository(repositoryName="fs-other")
+    digest = world.shelf.put(world.cloud.account, "fs-abc", "one")
+    (image,) = world.ecr.batch_get_image(repositoryName="fs-abc", imageIds=[{"imageDigest": digest}])["images"]
+    config = json.loads(image["imageManifest"])["config"]["digest"]
+    answer = world.ecr.get_download_url_for_layer(repositoryName="fs-abc", layerDigest=config)
+    assert answer["layerDigest"] == config and "starport-layer-bucket" in answer["downloadUrl"]
+    target = answer["downloadUrl"].removeprefix(world.cloud.base)
+    assert world.cloud.request("GET", target, {}).body == world.shelf.blobs[config]
+    assert world.cloud.request("GET", target.replace("Signature=", "Signature=0"), {}).status == 403
+    for repository in ("fs-other", "fs-abc"):
+        with refused("LayersNotFoundException"):
+            other = config if repository == "fs-other" else "sha256:" + "0" * 64
+            world.ecr.get_download_url_for_layer(repositoryName=repository, layerDigest=other)
+    world.cloud.deny("ecr:GetDownloadUrlForLayer")
+    with refused("AccessDeniedException"):
+        world.ecr.get_download_url_for_layer(repositoryName="fs-abc", layerDigest=config)
+    world.cloud.clock.advance(3601)
+    assert world.cloud.request("GET", target, {}).status == 403
+
+
 def test_awss_own_images_are_there_for_everyone(world: Images) -> None:
     digest = world.shelf.put("763104351884", "vllm", "0.30.0")
     got = world.ecr.batch_get_image(registryId="763104351884", repositoryName="vllm", imageIds=[{"imageTag": "0.30.0"}])

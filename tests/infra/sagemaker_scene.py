@@ -6,6 +6,7 @@ import json
 import secrets
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +19,7 @@ from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.reports import SCRIPT_TAG
 from rehearsal.cloud.aws import LocalAwsCloud
 from rehearsal.sagemaker.contracts import Build, BuildPhase, BuildSpec, Manifest
-from startup.manifest import DOCKER_V2
+from startup.manifest import DOCKER_V2, OCI_INDEX
 from tests.cloud_aws.containers import Cluster, Shelf
 from tests.contracts.live_target import Scene
 
@@ -34,17 +35,33 @@ NO_CAPACITY = "Unable to provision requested ML compute capacity due to Insuffic
 class Images(Shelf):
     """A registry without a server, whose images are what SageMaker takes unless another media type is asked for."""
 
-    def keep(self, account: str, repository: str, *tags: str, media_type: str = DOCKER_V2) -> str:
-        """An image of a CUDA 13; its digest."""
-        config = json.dumps(
-            {"os": "linux", "architecture": "amd64", "config": {"Env": ["NVIDIA_REQUIRE_CUDA=cuda>=13.0"]}}
-        ).encode()
+    def keep(
+        self,
+        account: str,
+        repository: str,
+        *tags: str,
+        media_type: str = DOCKER_V2,
+        says: Sequence[str] = ("NVIDIA_REQUIRE_CUDA=cuda>=13.0",),
+        labels: Mapping[str, str] = {},
+        processor: str = "amd64",
+    ) -> str:
+        """An image, of a CUDA 13 unless its variables (`says`) are others; its digest."""
+        inside = {"Env": list(says), "Labels": dict(labels)}
+        config = json.dumps({"os": "linux", "architecture": processor, "config": inside}).encode()
         name = f"sha256:{sha256(config).hexdigest()}"
         self.blobs[name] = config
         inner: dict[str, Any] = {"config": {"digest": name, "size": 1}, "layers": [{"digest": name, "size": 8_000_000_000}]}
         body = json.dumps({"schemaVersion": 2, "mediaType": media_type, **inner, "for": [repository, *tags]}).encode()
         digest = f"sha256:{sha256(body).hexdigest()}"
         self.held.setdefault((account, repository), []).append(Manifest(digest, media_type, body, tags, 1.0, 8_000_000_000))
+        return digest
+
+    def index(self, account: str, repository: str, tag: str, **images: str) -> str:
+        """An index of images that are there, by their processors; its digest."""
+        entries = [{"digest": digest, "platform": {"os": "linux", "architecture": name}} for name, digest in images.items()]
+        body = json.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries}).encode()
+        digest = f"sha256:{sha256(body).hexdigest()}"
+        self.held.setdefault((account, repository), []).append(Manifest(digest, OCI_INDEX, body, (tag,), 1.0, 0))
         return digest
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from catalog.loader import Catalog
-from infra.kept import OnChange
+from infra.image_facts import ImageFacts
+from infra.kept import FACTS, OnChange
 from infra.settle import settle
 from infra.targets.protocol import Billable, DeploymentRef, Machine
 from infra.targets.sagemaker import building, rights, verdicts
@@ -29,7 +31,8 @@ ID = "0123456789"
 BASE = f"fs-{ID}"
 DIGEST, BUILT = "sha256:" + "a" * 64, "sha256:" + "c" * 64
 ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-token-AbCdEf"
-TODAY = {"image": DIGEST, "model": "b" * 40, "target.repository": "own", "secret": ARN}
+SAID = ImageFacts(DIGEST, ("amd64",), "13.0.2", ("7.5", "8.0", "8.6"))
+TODAY = {"image": DIGEST, "model": "b" * 40, "target.repository": "own", "secret": ARN, FACTS: SAID.text()}
 TAGS = {"app", "flexserve-id", "flexserve-owner", "flexserve-stack", "flexserve-expires"}
 REGION = {"aws:region": "us-east-2"}
 END = 1000 + 14400
@@ -192,6 +195,19 @@ def test_awss_image_as_it_is_needs_no_build(register):
     assert not {"Project", "Repository", "Bucket", "BucketObjectv2"} & set(kinds)
     (model,) = kinds["Model"]
     assert model["primaryContainer"]["image"] == f"763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm@{DIGEST}" == outputs["image"]
+
+
+def test_an_image_that_was_patched_before_is_run_as_it_is(register):
+    """An own build in a repository of the operator's: nothing is built, the role may pull from there, the wrapper gets the secret."""
+    ours = msgspec.structs.replace(SAID, cuda="12.9.1", cards=(), checked=("7.5",), turing="1", secret=True)
+    sets = ("target.image_source=own", f"image.name={ACCOUNT}.dkr.ecr.us-east-2.amazonaws.com/mine:x", *SECRET)
+    kinds, outputs, asked = register(*sets, table={**TODAY, FACTS: ours.text()})
+    assert list(problems(kinds)) == [] and asked == [] and not {"Project", "Repository", "Bucket"} & set(kinds)
+    assert outputs["image"] == f"{ACCOUNT}.dkr.ecr.us-east-2.amazonaws.com/mine@{DIGEST}"
+    assert kinds["Model"][0]["primaryContainer"]["environment"]["FLEXSERVE_SECRET_ARN"] == ARN
+    config = kinds["EndpointConfiguration"][0]
+    assert config["productionVariants"][0]["inferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
+    assert config["tags"]["flexserve-cuda"] == "12.9.1"  # no catalog knows it: the image said it
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flexserve.commands.logs import pieces
+from infra.clouds.aws import ecr
 from infra.clouds.aws.session import Session
 from infra.targets.protocol import Billable, CanHold, CanWatch
 from infra.targets.registry import live
@@ -297,10 +298,10 @@ def test_an_image_that_sagemaker_would_not_take_is_refused(scene):
     scene.call("ecr", "create_repository", repositoryName=scene.names.base)
     scene.images.keep(scene.cloud.account, scene.names.base, "index", media_type=OCI_INDEX)
     with pytest.raises(Refused, match="image-not-a-single-one") as error:
-        building.look_up(scene.session, scene.names.base, "index")
+        building.look_up(scene.session, ecr.Repository(scene.names.base), "index")
     assert error.value.exit_code is ExitCode.REFUSED and "index" in error.value.why
-    assert building.look_up(scene.session, scene.names.base, "none") == ""
-    assert building.look_up(scene.session, "no-such-repository", "none") == ""
+    assert building.look_up(scene.session, ecr.Repository(scene.names.base), "none") is None
+    assert building.look_up(scene.session, ecr.Repository("no-such-repository"), "none") is None
 
 
 def test_what_names_mean_today(scene, sagemaker_t4, sagemaker_l4):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from catalog.loader import Catalog
-from flexserve.commands.plan import price_table
+from flexserve.commands.plan import image_says, price_table, unresolved
+from infra.image_facts import ImageFacts
 from infra.plan import make_plan
 from infra.rules.every import all_rules
 from infra.targets.sagemaker import rules
@@ -33,7 +34,6 @@ BROKEN = [
     ("cuda-driver-mismatch", ["target.host_image=al2-ami-sagemaker-inference-neuron-2"], HOST13),
     ("cuda-driver-mismatch", [*ON_CU12, f"target.host_image={HOST13}"], HOST12),
     ("host-image-unknown", ["target.host_image=al2023-ami-sagemaker-inference-gpu-4-2"], HOST13),
-    ("host-image-unknown", [f"image.name={AWS}:latest", "allow=[unknown-image]"], "target.host_image"),
     ("turing-unpatched", ["target.image_source=aws"], "patched"),
     ("image-not-in-ecr", ["image.name=vllm/vllm-openai:v0.30.0"], f"{AWS}:{CU13}"),
     ("image-not-in-ecr", ["image.name=public.ecr.aws/deep-learning-containers/vllm:server-sagemaker-cuda"], AWS),
@@ -69,6 +69,75 @@ def test_a_broken_rule_refuses_by_name(sagemaker_t4, rule, sets, way_out):
         make_plan(sagemaker_t4(*sets), Catalog.load())
     assert error.value.rule == rule and way_out in error.value.way_out and error.value.why
     assert error.value.exit_code is ExitCode.REFUSED
+
+
+PINNED = f"image.name={AWS}@sha256:{'a' * 64}"
+OWN = ["target.image_source=own", "image.name=123456789012.dkr.ecr.us-east-2.amazonaws.com/mine:x"]
+OURS = {"cuda": "13.0.2", "checked": ("7.5",), "turing": "1", "secret": True}
+
+# A rule, what the T4's stack file says, what the image's own config says, and what the way out says.
+READ = [
+    ("cuda-driver-mismatch", [*ON_CU12, f"target.host_image={HOST12}"], {"cuda": "13.0.2"}, HOST13),
+    ("cuda-driver-mismatch", [PINNED, f"target.host_image={HOST13}"], {"cuda": "12.9.1"}, HOST12),
+    ("cuda-driver-mismatch", [f"target.host_image={HOST13}"], {"cuda": "12.9.1"}, HOST12),  # also where the catalog has another
+    ("host-image-unknown", [PINNED], {}, "target.host_image"),
+    ("host-image-unknown", [PINNED], {"cuda": "11.8.0"}, "target.host_image"),
+    ("image-lacks-card", [], {"cuda": "13.0.2", "cards": ("8.0", "9.0")}, f"{AWS}:{CU13}"),
+    ("image-of-another-processor", [], {"processors": ("arm64",)}, "amd64"),
+    ("image-of-another-processor", [], {"processors": ()}, "amd64"),
+    ("image-not-ours", OWN, {"cuda": "13.0.2"}, "image_source to patched"),
+    ("turing-unpatched", [*OWN, "allow=[image-not-ours]"], {"cuda": "13.0.2"}, "patched"),
+    ("turing-unpatched", OWN, {**OURS, "turing": ""}, "patched"),
+    ("image-lacks-card", OWN, {**OURS, "cards": ("8.0",), "checked": ("9.0",)}, AWS),
+    ("secret-needs-patched", [*OWN, "secret.name=hf-token"], {**OURS, "secret": False}, "flexserve built"),
+]  # fmt: skip
+
+
+def facts(**said):
+    return ImageFacts(**{"digest": "sha256:1", "processors": ("amd64",), **said})
+
+
+@pytest.mark.parametrize(("rule", "sets", "said", "way_out"), READ, ids=[f"{i}-{row[0]}" for i, row in enumerate(READ)])
+def test_what_the_image_itself_says_is_held_against_the_same_rules(sagemaker_t4, rule, sets, said, way_out):
+    with pytest.raises(Refused) as error:
+        make_plan(sagemaker_t4(*sets), Catalog.load(), read=facts(**said))
+    assert error.value.rule == rule and way_out in error.value.way_out and error.value.why
+
+
+@pytest.mark.parametrize(
+    ("sets", "said", "host", "cuda", "cards"),
+    [
+        ([], {"cuda": "12.9.1"}, HOST12, ("12.9.1", "its own config"), "the catalog"),
+        (ON_CU12, {"cuda": "13.0.2", "cards": ("7.5",)}, HOST13, ("13.0.2", "its own config"), "its own config"),
+        ([], {}, HOST13, ("13.0", "the catalog"), "the catalog"),
+        (ON_CU12, {}, HOST12, ("12.9", "its tag"), ""),
+        ([*OWN, "secret.name=hf-token"], OURS, HOST13, ("13.0.2", "its own config"), ""),
+        (OWN, {**OURS, "cards": ("8.0",)}, HOST13, ("13.0.2", "its own config"), "its own config"),  # torch was looked at
+    ],
+)
+def test_the_host_image_goes_by_what_the_image_says_and_what_it_does_not_say_stays(sagemaker_t4, sets, said, host, cuda, cards):
+    plan = make_plan(sagemaker_t4(*sets), Catalog.load(), read=facts(**said))
+    assert (plan.host_image, plan.cuda, plan.cards[1], plan.allowed) == (host, cuda, cards, plan.deployment.common.allow)
+    assert plan.as_dict()["image"]["read"] is True and "at up" not in " ".join(text for _, text in image_says(plan))
+
+
+def test_a_plan_says_what_nobody_has_read_yet(sagemaker_l4):
+    """A digest has no facts but its own: not those of the repository's newest image."""
+    pinned = make_plan(sagemaker_l4(PINNED), Catalog.load())
+    assert (pinned.host_image, pinned.cuda, pinned.cards) == ("auto", ("", ""), ((), "")) and pinned.image is not None
+    assert [text for _, text in image_says(pinned)] == ["unread until up"] * 2 and "image config" in unresolved(pinned)
+    document = pinned.as_dict()["image"]
+    assert (document["cuda"], document["cards"], document["read"]) == (None, None, False)
+    catalogued = make_plan(sagemaker_l4(), Catalog.load())
+    assert catalogued.as_dict()["image"]["cuda_by"] == "the catalog"
+    assert all(text.endswith("its own config is read at up") for _, text in image_says(catalogued))
+    odd = make_plan(sagemaker_l4(f"image.name={AWS}:latest", "allow=[unknown-image]"), Catalog.load())
+    assert odd.host_image == "auto" and image_says(odd)[0][1] == "unread until up"
+
+
+def test_an_own_build_needs_no_row_of_the_catalog_and_is_looked_at_at_up(sagemaker_t4):
+    plan = make_plan(sagemaker_t4(*OWN, "secret.name=hf-token"), Catalog.load())
+    assert plan.allowed == () and plan.image is None and not plan.boot.sagemaker.built and "image config" in unresolved(plan)
 
 
 def test_a_wrong_host_image_goes_past_on_the_operators_word(sagemaker_t4):
@@ -128,7 +197,7 @@ def test_too_many_entries_or_bytes_are_refused(sagemaker_t4):
         (["target.alarm={usd: 100}"], "target.alarm.mail: missing"),
         (["target.execution_role=mine"], "write own, or a role's ARN"),
         (["target.repository=Mine"], "write own, or an ECR repository's name"),
-        (["target.image_source=docker"], "must be aws or patched"),
+        (["target.image_source=docker"], "must be aws, patched or own"),
         (["secret.name=hf-token-AbCdEf"], "must not end in a hyphen"),
         (["serving.extra_args={port: 1}"], "flexserve decides it"),
     ],
@@ -209,7 +278,7 @@ def test_a_region_whose_price_nobody_gave_has_none(sagemaker_l4, region):
 
 def test_every_rule_of_its_own_is_broken_by_a_case():
     ours = {rule.id for rule in rules.RULES}
-    assert ours <= {rule for rule, _, _ in BROKEN} | {"secret-needs-patched", "image-lacks-card"}
+    assert ours <= {rule for rule, _, _ in BROKEN} | {rule for rule, _, _, _ in READ}
     assert ours <= {rule.id for rule in all_rules()}
 
 

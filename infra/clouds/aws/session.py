@@ -29,6 +29,7 @@ GONE_CODES = frozenset(
         "InvalidInstanceId",
         "InvocationDoesNotExist",
         "RepositoryNotFoundException",
+        "LayersNotFoundException",
         "ObjectNotFoundException",
     }
 )

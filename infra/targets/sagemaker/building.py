@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from infra.clouds.aws import ecr
 from infra.clouds.aws.session import NotThere
-from startup import manifest
 from verdict.errors import FlexserveError, Refused, TimedOut
 
 if TYPE_CHECKING:
@@ -96,35 +96,21 @@ def ensure(session: Session, wanted: Wanted, say: Say) -> str:
 
 def find(session: Session, wanted: Wanted) -> str:
     """The digest of the tag, or nothing. Raises `Refused` for an image that SageMaker would not take."""
-    return look_up(session, wanted.repository, wanted.tag)
+    found = look_up(session, ecr.Repository(wanted.repository), wanted.tag)
+    return found.digest if found is not None else ""
 
 
-def look_up(session: Session, repository: str, tag: str, *, account: str = "", whole: bool = True) -> str:
-    """What a tag of an ECR repository points to, or nothing. `whole`: it must be what SageMaker takes, else `Refused`."""
-    more = {"registryId": account} if account else {}
-    try:
-        found = session.call(
-            "ecr",
-            "batch_get_image",
-            repositoryName=repository,
-            imageIds=[{"imageTag": tag}],
-            acceptedMediaTypes=list(manifest.ACCEPTED),
-            **more,
-        )
-    except NotThere:
-        return ""
-    images = found.get("images") or []
-    if not images:
-        return ""
-    why = manifest.problem(str(images[0].get("imageManifest", "")).encode(), str(images[0].get("imageManifestMediaType") or ""))
-    if why and whole:
+def look_up(session: Session, repository: ecr.Repository, reference: str, *, whole: bool = True) -> ecr.Manifest | None:
+    """The manifest of a tag or digest, or None. `whole`: it must be what SageMaker takes, else `Refused`."""
+    found = ecr.find(session, repository, reference)
+    if found is not None and found.problem and whole:
         raise Refused(
             "image-not-a-single-one",
-            why=f"{repository}:{tag}: {why}",
+            why=f"{repository.name}{'@' if reference.startswith('sha256:') else ':'}{reference}: {found.problem}",
             way_out="push it again as one image for linux/amd64 with Docker's own manifest: "
             "`docker buildx build --provenance=false --output type=image,oci-mediatypes=false`",
         )
-    return str(images[0]["imageId"]["imageDigest"])
+    return found
 
 
 def failed(wanted: Wanted, build: dict[str, Any], lines: Sequence[str]) -> BuildFailed:

@@ -77,6 +77,7 @@ class Config(TargetSettings):
     cloud: ClassVar[str] = "aws"
     service: ClassVar[str] = "sagemaker"
     provisioning: ClassVar[str] = "on_demand"
+    reads_image: ClassVar[bool] = True
     server_port: ClassVar[int | None] = None  # 8080, by the container itself
     disk_gb: ClassVar[int] = 0
     disk_type: ClassVar[str] = "instance-store"
@@ -93,9 +94,10 @@ class Config(TargetSettings):
     host_image: str = Field(
         AUTO, description="`auto`: the host image whose driver fits the container's CUDA; or an InferenceAmiVersion by its name."
     )
-    image_source: Literal["aws", "patched"] = Field(
+    image_source: Literal["aws", "patched", "own"] = Field(
         "aws",
-        description="`aws`: AWS's container as it is; `patched`: one built from it, for Turing cards and for stacks with a secret.",
+        description="`aws`: AWS's container as it is; `patched`: one built from it, for Turing cards and for stacks with a secret; "
+        "`own`: `image.name` is such a build already, taken as it is; `up` holds its labels against that.",
     )
     start_timeout: _Seconds = Field(
         900, description="How long a container may take from its start to its first healthy answer, 60 s to 1 h."
@@ -122,6 +124,11 @@ class Config(TargetSettings):
     def region_of(self, place: str) -> str:
         """A place is a region."""
         return place
+
+    @property
+    def catalogued(self) -> bool:
+        """An own build is known by what its config says."""
+        return self.image_source != "own"
 
     @property
     def machines(self) -> tuple[int, int]:

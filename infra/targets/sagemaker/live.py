@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.clouds.aws import errors, marks, sweeping
 from infra.clouds.aws.session import Session, region_of
+from infra.kept import FACTS
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from infra.targets.sagemaker import building, reports, resolving, verdicts
 from infra.targets.sagemaker.log import Reader
@@ -17,9 +18,10 @@ from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
     from infra.deployment import Deployment
+    from infra.image_facts import ImageFacts
     from startup.phases import BootStatus
 
-RESOLVES = frozenset({"image"})
+RESOLVES = frozenset({"image", FACTS})
 """Keys of all targets that this one resolves itself: AWS's registry wants a login."""
 STATES = {"Deleting": "stopping", "OutOfService": "stopped"}
 """SageMaker's words in those that everybody else uses."""
@@ -35,6 +37,11 @@ def connect(settings: Mapping[str, object]) -> Live:
 def resolve(key: str, deployment: Deployment, session: Session | None = None) -> str:
     """What an open key means today: the image's digest, the secret's ARN, the repository that an earlier deployment left."""
     return resolving.resolve(key, deployment, session or Session(str(deployment.target.region_of(deployment.target.places[0]))))
+
+
+def read_image(deployment: Deployment, session: Session | None = None) -> ImageFacts:
+    """What the stack's image says of itself. Raises `BadConfig`, `Refused`, `NoAccess`, `NoNetwork`, `CannotTell`."""
+    return resolving.read(deployment, session or Session(str(deployment.target.region_of(deployment.target.places[0]))))
 
 
 class Live:

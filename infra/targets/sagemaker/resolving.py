@@ -1,11 +1,12 @@
-"""What is decided at create by asking AWS: the image's digest, the secret's ARN, the repository that holds built images."""
+"""What is decided at create by asking AWS: the image's digest and what its config says, the secret's ARN, where built images are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infra.clouds.aws import marks
+from infra.clouds.aws import ecr, marks
 from infra.clouds.aws.session import NotThere
+from infra.kept import FACTS
 from infra.targets.sagemaker import building, rules
 from infra.targets.sagemaker.sweep import image_ids
 from verdict.errors import BadConfig, FlexserveError
@@ -13,12 +14,15 @@ from verdict.errors import BadConfig, FlexserveError
 if TYPE_CHECKING:
     from infra.clouds.aws.session import Session
     from infra.deployment import Deployment
+    from infra.image_facts import ImageFacts
 
 
 def resolve(key: str, deployment: Deployment, session: Session) -> str:
     """The value of an open key. Raises `BadConfig` for what is not there."""
     if key == "image":
         return digest(deployment, session)
+    if key == FACTS:
+        return read(deployment, session).text()
     if key == "secret":
         return secret(deployment, session)
     if key == "target.repository":
@@ -28,15 +32,26 @@ def resolve(key: str, deployment: Deployment, session: Session) -> str:
 
 def digest(deployment: Deployment, session: Session) -> str:
     """What the image's tag points to today. Raises `Refused` for an image that SageMaker would not take."""
+    return _manifest(deployment, session)[1].digest
+
+
+def read(deployment: Deployment, session: Session) -> ImageFacts:
+    """What the image's own config says. Raises as `ecr.read`, and `Refused` for an image that SageMaker would not take."""
+    return ecr.read(session, *_manifest(deployment, session))
+
+
+def _manifest(deployment: Deployment, session: Session) -> tuple[ecr.Repository, ecr.Manifest]:
     image = deployment.image
     found = rules.ecr(image.repository) if image else None
     if image is None or found is None:
         raise BadConfig("flexserve:image.name: not in Amazon ECR", way_out="use AWS's own vLLM image")
-    whole = getattr(deployment.target, "image_source", "aws") == "aws"  # a built one is looked at itself
-    known = building.look_up(session, found["name"], image.tag or "latest", account=found["account"], whole=whole)
-    if not known:
-        raise BadConfig(f"flexserve:image.name: {image.repository} has no tag {image.tag or 'latest'!r}", way_out="check the tag")
-    return known
+    repository, reference = ecr.Repository(found["name"], found["account"]), image.digest or image.tag or "latest"
+    whole = getattr(deployment.target, "image_source", "aws") != "patched"  # a built one is looked at itself
+    known = building.look_up(session, repository, reference, whole=whole)
+    if known is None:
+        what = f"no image {reference}" if image.digest else f"no tag {reference!r}"
+        raise BadConfig(f"flexserve:image.name: {image.repository} has {what}", way_out="check the name")
+    return repository, known
 
 
 def secret(deployment: Deployment, session: Session) -> str:

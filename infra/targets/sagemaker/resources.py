@@ -65,6 +65,7 @@ def boot_spec(plan: Plan) -> BootSpec:
         capability=TURING if built else plan.accelerator.capability,  # one built image serves every card
         repository=repository_name(c, names) if built else "",
         patch=built,
+        wrapped=c.image_source == "own",
         secret_arn=secret.name if secret else "",
     )
     reference = SecretRef("aws-secrets-manager", c.region, secret.name) if secret else None
@@ -143,7 +144,7 @@ def configuration(plan: Plan, kept: Kept, boot: Rendered, model_name: object) ->
                 "routing_configs": [{"routing_strategy": "LEAST_OUTSTANDING_REQUESTS"}],
             }
         ],
-        "tags": {**tags(plan, kept), "flexserve-script": boot.sha256, "flexserve-cuda": plan.image.cuda if plan.image else ""},
+        "tags": {**tags(plan, kept), "flexserve-script": boot.sha256, "flexserve-cuda": plan.cuda[0]},
     }
 
 
@@ -278,7 +279,7 @@ def outputs(plan: Plan, kept: Kept, boot: Rendered) -> Args:
         "machine_type": c.machine_type,
         "host_image": plan.host_image,
         "repository": plan.boot.sagemaker.repository,
-        "bucket": "" if c.image_source == "aws" or c.bucket == OWN else c.bucket,
+        "bucket": "" if c.image_source != "patched" or c.bucket == OWN else c.bucket,
         "service_account": names.run if c.execution_role == OWN else c.execution_role.rpartition("/")[2],
         "model": f"{d.model.name}@{plan.boot.model_revision}",
         "window_s": d.common.window,

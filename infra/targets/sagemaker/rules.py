@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from infra.image_facts import SECRET as SECRET_LABEL
+from infra.image_facts import TURING as TURING_LABEL
 from infra.rules.rule import Broken, Rule, Situation
 from infra.targets.sagemaker.config import AUTO, Config, major
 from infra.wording import nearest
@@ -57,7 +59,7 @@ def host_image_unknown(s: Situation) -> Broken | None:
         return (
             None if c.host_image in names else Broken(f"SageMaker has no host image {c.host_image!r}", nearest(c.host_image, names))
         )
-    if s.host_image != AUTO:
+    if s.host_image != AUTO or (s.unread and not s.cuda):  # the image's own config says it, at `up`
         return None
     return Broken(
         f"no host image is known for CUDA {s.cuda or 'of unknown version'}; SageMaker's own default has driver 470",
@@ -80,22 +82,44 @@ def cuda_driver_mismatch(s: Situation) -> Broken | None:
 
 
 def image_lacks_card(s: Situation) -> Broken | None:
-    """An image whose torch has no kernels for the card."""
-    if config(s) is None or s.image is None or s.accelerator is None or not s.image.kernels or not s.accelerator.capability:
+    """An image that has no code for the card, by its own config's list, else by the catalog's."""
+    if config(s) is None or s.accelerator is None or not s.accelerator.capability:
         return None
-    card = s.accelerator.capability
-    if arch.runs([f"sm_{kernel.replace('.', '')}" for kernel in s.image.kernels], card):
+    card, (cards, teller) = s.accelerator.capability, s.told_cards
+    checked = s.read.checked if s.read is not None else ()
+    if not cards or card in checked or arch.runs([f"sm_{kernel.replace('.', '')}" for kernel in cards], card):
         return None
     return Broken(
-        f"the image's torch has kernels for {', '.join(s.image.kernels)}, {s.accelerator.title} is {card}",
+        f"the image has code for {', '.join(cards)} by {teller}, {s.accelerator.title} is {card}",
         f"use an image that has them, such as {_aws_image(s)}, or another machine type",
     )
 
 
+def image_of_another_processor(s: Situation) -> Broken | None:
+    """An image for another processor than the machine's, by its own config."""
+    if config(s) is None or s.read is None or s.machine is None or s.machine.processor in s.read.processors:
+        return None
+    has = ", ".join(s.read.processors) or "no processor that it names"
+    return Broken(f"the image is for {has}, {s.machine.name} is {s.machine.processor}", f"use one for {s.machine.processor}")
+
+
+def image_not_ours(s: Situation) -> Broken | None:
+    """An image that the stack file calls flexserve's own build, and whose config does not."""
+    c = config(s)
+    if c is None or c.image_source != "own" or s.read is None or s.read.turing or s.read.secret:
+        return None
+    return Broken(
+        f"its config has neither the label {TURING_LABEL} nor {SECRET_LABEL}, which every image has that flexserve built",
+        "name one that has them (the output `image` of a stack with target.image_source patched), or set image_source to patched",
+    )
+
+
 def turing_unpatched(s: Situation) -> Broken | None:
-    """AWS's image as it is on Turing: vLLM's attention kernel asks for more shared memory than the card has."""
+    """An image without the patch on Turing: vLLM's attention kernel asks for more shared memory than the card has."""
     c = config(s)
     if c is None or c.image_source == "patched" or s.accelerator is None or s.accelerator.capability != TURING or s.model is None:
+        return None
+    if c.image_source == "own" and (s.read is None or s.read.turing):  # its config says so, at `up`
         return None
     heads = s.model.query_heads or 1
     for layers in s.model.kv_layers:
@@ -104,16 +128,23 @@ def turing_unpatched(s: Situation) -> Broken | None:
             return Broken(
                 f"layers {layers.head_dim} wide ask for {needs:,} bytes of shared memory a block, {s.accelerator.title} has "
                 f"{limits.SHARED_BYTES:,}: the engine stops at its start",
-                "set target.image_source to patched",
+                "set target.image_source to patched; or to own, for an image that flexserve has patched before",
             )
     return None
 
 
 def secret_needs_patched(s: Situation) -> Broken | None:
-    """A secret with AWS's image as it is, which can only take a token's value, readable by DescribeModel."""
+    """A secret with an image that reads none by name: it can only take a token's value, readable by DescribeModel."""
     c = config(s)
     if c is None or s.deployment.common.secret is None or c.image_source == "patched":
         return None
+    if c.image_source == "own" and (s.read is None or s.read.secret):  # its config says so, at `up`
+        return None
+    if c.image_source == "own":
+        return Broken(
+            f"the image's config has no label {SECRET_LABEL}: nothing in it reads a secret by its name",
+            "leave flexserve:secret out (Gemma 4 needs no token), or name an image that flexserve built",
+        )
     return Broken(
         "AWS's image reads no secret by name: the token would have to stand in the model's environment, for everybody to read",
         "leave flexserve:secret out (Gemma 4 needs no token), or set target.image_source to patched",
@@ -160,9 +191,11 @@ RULES: Sequence[Rule] = tuple(
     for check, final in (
         (image_not_in_ecr, True),
         (image_of_another_region, True),
+        (image_of_another_processor, True),
         (host_image_unknown, False),
         (cuda_driver_mismatch, False),
         (image_lacks_card, False),
+        (image_not_ours, False),
         (turing_unpatched, False),
         (secret_needs_patched, True),
         (timeout_bounds, True),

@@ -92,6 +92,7 @@ class LocalAwsCloud:
         self.state.fleet = Fleet(self.state, machine_factory, self._front.answer)
         self.state.agents = Agents(self.state, self._online)
         self._server = HttpServer(self._front.answer, self.clock)
+        self.state.ecr.layers_at = lambda: self._server.base
 
     @property
     def region(self) -> str:

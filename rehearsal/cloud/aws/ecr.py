@@ -8,12 +8,14 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from urllib.parse import parse_qsl
 
 from rehearsal.cloud.aws.call import Call, Caller, Json, Result
 from rehearsal.cloud.aws.errors import AwsError
+from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
 from rehearsal.cloud.aws.state import State
 from rehearsal.sagemaker.contracts import Images, Manifest
 
@@ -22,6 +24,9 @@ LOGIN_S = 12 * 3600.0
 
 AWS_IMAGES = "763104351884"
 """The account of AWS's Deep Learning Containers: anyone who may pull may pull from it."""
+
+URL_S = 3600.0
+"""How long the address of a layer is good."""
 
 PULL, PUSH = "ecr:BatchGetImage", "ecr:PutImage"
 INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
@@ -48,6 +53,10 @@ class Registry:
         self.repositories: dict[str, Repository] = {}
         self.images: Images | None = None
         self.logins: dict[str, tuple[Caller, float]] = {}
+        self.addresses: dict[str, tuple[str, float]] = {}
+        """Signature of a layer's address -> digest and until when it is good."""
+        self.layers_at: Callable[[], str] = str
+        """Where layers are fetched: the local cloud's own address, for the bucket that ECR keeps them in."""
 
     def manifests(self, repository: str, account: str) -> Sequence[Manifest]:
         """The images of a repository."""
@@ -253,6 +262,50 @@ def batch_get(state: State, call: Call) -> Result:
             }
         )
     return {"images": found, "failures": failures}
+
+
+def layer_address(state: State, call: Call) -> Result:
+    """GetDownloadUrlForLayer: a signed address in ECR's own bucket, for a layer or a configuration of the repository's images."""
+    name, account = _readable(state, call.params)
+    digest = call.params["layerDigest"]
+    if not any(digest in _blobs(manifest) for manifest in state.ecr.manifests(name, account)):
+        raise AwsError(
+            "LayersNotFoundException",
+            f"The layer with digest '{digest}' does not exist in the repository with name '{name}' in the registry with id"
+            f" '{account}'",
+        )
+    signature, until = secrets.token_hex(32), state.clock.now() + URL_S
+    state.ecr.addresses[signature] = (digest, until)
+    query = f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires={URL_S:.0f}&X-Amz-Signature={signature}"
+    return {"downloadUrl": f"{state.ecr.layers_at()}/{bucket(state)}/{digest.partition(':')[2]}?{query}", "layerDigest": digest}
+
+
+def _blobs(manifest: Manifest) -> set[str]:
+    """The layers and the configuration that a manifest names."""
+    body: Json = json.loads(manifest.body)
+    return {str(part.get("digest")) for part in (body.get("config") or {}, *(body.get("layers") or ()))}
+
+
+def bucket(state: State) -> str:
+    """Where ECR keeps layers. Source: Amazon ECR, interface VPC endpoints, the S3 bucket that they need."""
+    return f"prod-{state.region}-starport-layer-bucket"
+
+
+def fetched(state: State, request: HttpRequest) -> HttpAnswer | None:
+    """The layer at a signed address; None for any other request. Raises AwsError for one that is not good (any more)."""
+    place = f"/{bucket(state)}/"
+    if request.method != "GET" or not request.path.startswith(place):
+        return None
+    query = dict(parse_qsl(request.query))
+    digest, until = state.ecr.addresses.get(query.get("X-Amz-Signature", ""), ("", 0.0))
+    if not digest or digest.partition(":")[2] != request.path.removeprefix(place):
+        raise AwsError("AccessDenied", "Access Denied", 403)
+    if state.clock.now() >= until:
+        raise AwsError("AccessDenied", "Request has expired", 403)
+    content = state.ecr.images.blob(digest) if state.ecr.images is not None else None
+    if content is None:
+        raise AwsError("NoSuchKey", "The specified key does not exist.", 404)
+    return HttpAnswer(200, {"Content-Type": "application/octet-stream"}, content)
 
 
 def batch_delete(state: State, call: Call) -> Result:

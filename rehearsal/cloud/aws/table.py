@@ -99,6 +99,7 @@ HANDLERS: Mapping[str, Handler] = {
     "ecr.DescribeImages": ecr.images,
     "ecr.ListImages": ecr.listed,
     "ecr.BatchGetImage": ecr.batch_get,
+    "ecr.GetDownloadUrlForLayer": ecr.layer_address,
     "ecr.BatchDeleteImage": ecr.batch_delete,
     "codebuild.CreateProject": codebuild.create,
     "codebuild.UpdateProject": codebuild.update,
