@@ -35,7 +35,7 @@ PARTS: Mapping[str, Sequence[str]] = {
         *_files("startup", "endpoint", "image", "image_manifest"),
         *_files("plan", "rules_sagemaker"),
         *_files("cli", "image_read", "watched"),
-        *_files("rehearsal", "again_sagemaker", "life_sagemaker"),
+        *_files("rehearsal", "again_sagemaker", "as_it_is_sagemaker", "life_sagemaker"),
     ),
 }
 """Patterns of files below `tests/`."""

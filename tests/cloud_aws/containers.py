@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from rehearsal.sagemaker.contracts import CannotPull, CannotStart, ContainerSpec, Manifest
 
@@ -83,8 +84,8 @@ def _handler(container: Container) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            for number in range(3):
-                piece = f"data: {number}\n\n".encode()
+            for part in _said(body):
+                piece = f"data: {part}\n\n".encode()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 self.wfile.flush()
                 time.sleep(0.02)
@@ -102,6 +103,19 @@ def _handler(container: Container) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
     return Handler
+
+
+def _said(body: Mapping[str, Any]) -> Sequence[str]:
+    """The parts of a streamed answer: to a chat its last message again, else three numbers."""
+    if "messages" not in body:
+        return ("0", "1", "2")
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body.get("model", "m")}
+    delta = {"role": "assistant", "content": body["messages"][-1]["content"]}
+    return (
+        json.dumps({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}),
+        json.dumps({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+        "[DONE]",
+    )
 
 
 class Cluster:

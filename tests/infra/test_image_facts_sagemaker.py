@@ -52,9 +52,7 @@ def session(cloud: LocalAwsCloud) -> Session:
 
 def settled(deployment, session):
     """As the program decides it, with everything but the model's commit asked of the cloud."""
-    return settle(
-        deployment, Catalog.load(), None, at(), lambda key, d: "b" * 40 if key == "model" else resolve(key, d, session)
-    )
+    return settle(deployment, Catalog.load(), None, at(), lambda key, d: "b" * 40 if key == "model" else resolve(key, d, session))
 
 
 def test_the_config_is_read_by_the_digest_and_kept(images, session, sagemaker_l4):
@@ -73,9 +71,8 @@ def test_another_image_is_read_anew(images, session, sagemaker_l4):
     images.keep(AWS, REPOSITORY, sagemaker_l4().image.tag, says=SAYS13)
     first = settled(sagemaker_l4(), session)
     other = images.keep(AWS, REPOSITORY, "other", says=("CUDA_VERSION=12.9.1",))
-    later = settle(
-        sagemaker_l4(f"image.name={NAME}@{other}"), Catalog.load(), first.kept, at(live=True), lambda key, d: resolve(key, d, session)
-    )
+    pinned = sagemaker_l4(f"image.name={NAME}@{other}")
+    later = settle(pinned, Catalog.load(), first.kept, at(live=True), lambda key, d: resolve(key, d, session))
     assert (later.plan.host_image, later.plan.cuda[0], later.kept.choices[FACTS].asked) == (HOST12, "12.9.1", other)
 
 

@@ -37,7 +37,9 @@ class Pushing(Builder):
 
 
 class Light(SageMakerStage):
-    """`cluster`, `images`, `builder`: what a test may break."""
+    """`cluster`, `images`, `builder`: what a test may break. `says`: what AWS's image says of itself."""
+
+    says = ("CUDA_VERSION=13.0.2", "TORCH_CUDA_ARCH_LIST=7.5 8.0 8.6 9.0")
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +47,7 @@ class Light(SageMakerStage):
         self.builder = Pushing(self.images)
         image = self.deployment().image
         assert image is not None and image.tag is not None
-        self.images.keep(AWS_ACCOUNT, REPOSITORY, image.tag)
+        self.images.keep(AWS_ACCOUNT, REPOSITORY, image.tag, says=self.says)
         with ExitStack() as stack:
             price = aws_catalog_price(Catalog.load())
             self.aws = stack.enter_context(LocalAwsCloud(region=self.config().region, price=price, pace=PACE))

@@ -1,4 +1,4 @@
-"""What is decided at create by asking AWS: the image's digest and what its config says, the secret's ARN, where built images are."""
+"""What is decided at create by asking AWS: the image's digest and what its config says, the secret's ARN, the repository."""
 
 from __future__ import annotations
 
