@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from catalog.loader import Catalog
@@ -21,7 +20,6 @@ from infra.targets.protocol import Billable, DeploymentRef, Machine
 from infra.targets.sagemaker import building, rights, verdicts
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker.names import Names
-from infra.targets.sagemaker.sweep import KINDS
 from startup import image
 from startup.render import render
 from tests.infra.mocked import registered
@@ -198,19 +196,6 @@ def test_awss_image_as_it_is_needs_no_build(register):
     assert model["primaryContainer"]["image"] == f"763104351884.dkr.ecr.us-east-2.amazonaws.com/vllm@{DIGEST}" == outputs["image"]
 
 
-def test_an_image_that_was_patched_before_is_run_as_it_is(register):
-    """Nothing is built, the role may pull from that repository, and the wrapper in the image gets the secret."""
-    ours = msgspec.structs.replace(SAID, cuda="12.9.1", cards=(), checked=("7.5",), turing="1", secret=True)
-    sets = ("target.image_source=own", f"image.name={ACCOUNT}.dkr.ecr.us-east-2.amazonaws.com/mine:x", *SECRET)
-    kinds, outputs, asked = register(*sets, table={**TODAY, FACTS: ours.text()})
-    assert list(problems(kinds)) == [] and asked == [] and not {"Project", "Repository", "Bucket"} & set(kinds)
-    assert outputs["image"] == f"{ACCOUNT}.dkr.ecr.us-east-2.amazonaws.com/mine@{DIGEST}"
-    assert kinds["Model"][0]["primaryContainer"]["environment"]["FLEXSERVE_SECRET_ARN"] == ARN
-    config = kinds["EndpointConfiguration"][0]
-    assert config["productionVariants"][0]["inferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
-    assert config["tags"]["flexserve-cuda"] == "12.9.1"  # no catalog knows it: the image said it
-
-
 @pytest.mark.parametrize(
     ("sets", "made"),
     [
@@ -227,23 +212,6 @@ def test_each_part_may_be_yours(register, sets, made):
     kinds, _, _ = register(*sets, table=table)
     assert {kind: len(kinds.get(kind, [])) for kind in made} == made
     assert list(problems(kinds)) == []
-
-
-MADE_AS = {
-    "Repository": "repository", "Bucket": "bucket", "BucketObjectv2": "object", "LogGroup": "log-group", "Project": "build-project",
-    "Role": "role", "Model": "model", "EndpointConfiguration": "endpoint-config", "Endpoint": "endpoint", "Schedule": "schedule",
-    "Target": "scaling", "Budget": "budget",
-}  # fmt: skip
-"""Pulumi's type of everything that can be made -> the kind of the sweep that finds it."""
-GO_WITH_OTHERS = {"Stack", "RolePolicy", "BucketPublicAccessBlock", "Policy"}
-"""What AWS deletes with the role, the bucket, the scalable target."""
-
-
-def test_the_sweep_knows_everything_that_can_be_made_and_by_the_name_that_it_has(register):
-    kinds, _, _ = register("target.count={min: 1, max: 3}", "target.alarm={usd: 100, mail: ops@acme.test}", *SECRET)
-    assert set(kinds) == set(MADE_AS) | GO_WITH_OTHERS
-    assert {kind.name for kind in KINDS} == set(MADE_AS.values())
-    assert kinds["Target"][0]["resourceId"] == Names(ID).resource and kinds["Budget"][0]["name"] == Names(ID).base
 
 
 def test_the_secret_is_named_by_its_arn_and_only_the_container_may_read_it(register):

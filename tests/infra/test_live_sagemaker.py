@@ -12,8 +12,6 @@ from infra.targets.registry import live
 from infra.targets.sagemaker import building, rights
 from infra.targets.sagemaker.live import Live, connect, resolve
 from infra.targets.sagemaker.log import PIECE
-from infra.targets.sagemaker.resources import METRICS, SCALABLE
-from infra.targets.sagemaker.sweep import KINDS
 from rehearsal.cloud.aws import LocalAwsCloud, Pace
 from rehearsal.cloud.aws.pace import Hosting
 from startup import image
@@ -99,28 +97,6 @@ def test_every_kind_of_thing_is_in_the_inventory_with_its_price(scene):
     assert "built images" in found["repository"].kept and "14" not in found["log-group"].kept
     assert "log" in found["log-group"].kept and not any(t.kept for k, t in found.items() if k not in ("repository", "log-group"))
     assert scene.live.inventory(scene.foreign) == []
-
-
-def test_everything_that_a_deployment_can_make_is_found_and_deleted(scene):
-    """Of every kind that the sweep knows there is one; `test_component_sagemaker` holds those against what is registered."""
-    scene.create()
-    project(scene)
-    scaled = {"ServiceNamespace": "sagemaker", "ScalableDimension": SCALABLE, "ResourceId": scene.names.resource}
-    tracking = {"TargetValue": 8.0, "PredefinedMetricSpecification": {"PredefinedMetricType": METRICS["concurrency"]}}
-    policy = {"PolicyType": "TargetTrackingScaling", "TargetTrackingScalingPolicyConfiguration": tracking}
-    scene.call("application-autoscaling", "register_scalable_target", MinCapacity=1, MaxCapacity=3, **scaled)
-    scene.call("application-autoscaling", "put_scaling_policy", PolicyName=scene.names.base, **policy, **scaled)
-    budget = {"BudgetName": scene.names.base, "BudgetType": "COST", "TimeUnit": "MONTHLY"}
-    limit = {"BudgetLimit": {"Amount": "9", "Unit": "USD"}}
-    scene.call("budgets", "create_budget", AccountId=scene.cloud.account, Budget=budget | limit)
-    assert [kind.name for kind in KINDS if kind.name not in {t.kind for t in scene.live.inventory(scene.ref)}] == []
-    for thing in scene.live.inventory(scene.ref):
-        scene.live.delete(thing)
-    assert scene.live.inventory(scene.ref) == []
-    about = {"ServiceNamespace": "sagemaker", "ResourceId": scene.names.resource}
-    assert scene.call("application-autoscaling", "describe_scaling_policies", **about)["ScalingPolicies"] == []
-    assert scene.call("application-autoscaling", "describe_scalable_targets", ServiceNamespace="sagemaker")["ScalableTargets"] == []
-    assert not scene.call("budgets", "describe_budgets", AccountId=scene.cloud.account).get("Budgets")
 
 
 def test_an_empty_repository_and_log_are_not_kept(scene):
