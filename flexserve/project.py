@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"^name:\s*['\"]?flexserve['\"]?\s*(#.*)?$", re.MULTILINE)
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 _NO_STACK = "no stack named"
+_NO_FOLDER = "unable to open state directory"
 _NO_LOGIN = r"(?i)PULUMI_ACCESS_TOKEN must be set|log ?in|no credentials"
 _PASSPHRASE = r"(?i)passphrase must be set|incorrect passphrase"
 STASH = "pulumi:index:Stash"
@@ -117,7 +118,9 @@ def read_error(text: str) -> FlexserveError:
         return NoAccess("Pulumi's state needs its passphrase", why=why, way_out=PASSPHRASE_RULE)
     if re.search(_NO_LOGIN, text):
         return NoAccess("Pulumi is not logged in to a backend", why=why, way_out=BACKEND_RULE)
-    way_out = "run the same with pulumi stack -s STACK"
+    way_out = "see what `pulumi stack ls` says, and `pulumi stack -s` with the stack's name"
+    if _NO_FOLDER in text:
+        way_out = "name the folder where the state is kept; the shell of a rehearsal that has ended serves no more: open another"
     if half_written(text):  # for longer than a write takes: a full disk, a power cut
         way_out = "put the one before in its place: a file backend keeps it in .pulumi/stacks/flexserve/STACK.json.bak"
     return FlexserveError("Pulumi could not read the stack's state", why=why, way_out=way_out)
@@ -138,7 +141,7 @@ def find(start: Path | None = None) -> Project:
     try:
         here = (start or Path.cwd()).resolve()
     except FileNotFoundError:
-        way_out = "change into the checkout; a rehearsal that was held takes its folder along when it ends"
+        way_out = "open a new shell in the checkout; a rehearsal that was held takes its folder along when it ends"
         raise BadConfig("the working folder is no longer there", way_out=way_out) from None
     for folder in (here, *here.parents):
         file = folder / "Pulumi.yaml"

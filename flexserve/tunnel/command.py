@@ -20,6 +20,7 @@ from flexserve.tunnel.leash import leashed
 from flexserve.tunnel.options import Options, Tunnel
 from flexserve.tunnel.say import Reporter
 from infra.access import Access
+from infra.duration import words
 from verdict.errors import BadConfig
 from verdict.exit_codes import ExitCode
 
@@ -191,7 +192,7 @@ async def _live(tunnel: Tunnel, options: Options, reporter: Reporter) -> None:
 
 
 def live_line(port: int, stats: Stats, expires_at: datetime | None, now: datetime) -> str:
-    """`:8000  3 open, 17 in all  up 1.2 MB  down 33 MB  2:05 left`."""
+    """`:8000  3 open, 17 in all  up 1.2 MB  down 33 MB  2h5m left`."""
     parts = [
         f":{port}",
         f"{stats.open} open, {stats.connections} in all",
@@ -204,7 +205,7 @@ def live_line(port: int, stats: Stats, expires_at: datetime | None, now: datetim
         parts.append(f"{stats.resets} reset")
     if expires_at is not None:
         left = max(int((expires_at - now).total_seconds()), 0)
-        parts.append(f"{left // 3600}:{left // 60 % 60:02d} left" if left >= 60 else f"{left} s left")
+        parts.append(f"{words(left - left % 60 if left >= 60 else left)} left")
     return "  ".join(parts)
 
 

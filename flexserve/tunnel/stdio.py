@@ -20,6 +20,7 @@ _CHUNK = 65_536
 _UNREAD_S = 2.0  # after any other end than a clean one, nobody who does not read is waited for longer
 _A = TypeVar("_A")
 _T = TypeVar("_T")
+_THROUGH = {"ssm": "an EC2 machine", "sagemaker": "a SageMaker endpoint"}
 
 
 async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 1) -> int:
@@ -30,7 +31,7 @@ async def serve(access: Access, options: Options, stdin: int = 0, stdout: int = 
     """
     if not isinstance(access, Iap):
         raise BadConfig(
-            f"--on-stdin does not work with access of kind {access.kind}",
+            f"--on-stdin goes through IAP only, and {_THROUGH.get(access.kind, 'this stack')} is reached otherwise",
             way_out="use a port: flexserve tunnel --port 0",
         )
     from flexserve.tunnel.iap.tunnel import IapTunnel

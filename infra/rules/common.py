@@ -171,7 +171,7 @@ def window_bounds(s: Situation) -> Broken | None:
     if row is None or row.window_min_s <= window <= row.window_max_s:
         return None
     return Broken(
-        f"a {target.provisioning} window is {words(row.window_min_s)} to {words(row.window_max_s)}, not {words(window)}",
+        f"the window of {target.provisioning} is {words(row.window_min_s)} to {words(row.window_max_s)}, not {words(window)}",
         "set flexserve:window within that",
     )
 

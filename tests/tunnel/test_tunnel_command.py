@@ -197,7 +197,7 @@ def test_the_live_line_shows_bytes_connections_and_time_left() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     stats = Stats(connections=17, open=3, bytes_up=1200, bytes_down=5_000_000, resumes=2)
     line = live_line(8000, stats, now + timedelta(hours=2, minutes=5), now)
-    assert line == ":8000  3 open, 17 in all  up 1.2 kB  down 5.0 MB  2 resumed  2:05 left"
+    assert line == ":8000  3 open, 17 in all  up 1.2 kB  down 5.0 MB  2 resumed  2h5m left"
 
 
 def test_the_live_line_is_for_terminals_only() -> None:

@@ -45,7 +45,10 @@ def image_of_another_region(s: Situation) -> Broken | None:
     if c is None or found is None or found["region"] == c.region:
         return None
     there = s.deployment.image.name.replace(f".{found['region']}.", f".{c.region}.") if s.deployment.image else ""
-    return Broken(f"the image is in {found['region']}, the endpoint in {c.region}: SageMaker does not pull across", f"use {there}")
+    return Broken(
+        f"the image is in {found['region']}, the endpoint in {c.region}: SageMaker does not pull across",
+        f"set image.name to {there}",
+    )
 
 
 def host_image_unknown(s: Situation) -> Broken | None:
