@@ -6,6 +6,7 @@ that the operator agrees to would be another than the one that is made.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -15,29 +16,35 @@ from verdict.errors import BadConfig
 
 MOST_VALUES = 10_000
 DEEPEST = 30
+LARGEST_IN_DIGITS = 1e21  # from there on Go writes an exponent
 _TIME = re.compile(r"[-+]?\d[\d_]*(:\d+)+(\.\d*)?")  # base 60 in YAML 1.1, text in Go
 
 
 class Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice; reads `4:00:00`, `yes`, `no`, `on` and `off` as text, and `0o17` as a number."""
+    """Refuses a key that stands twice; reads `4:00:00`, `yes`, `no`, `on` and `off` as text, `0o17`, `1e3` and `08` as numbers."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As ever; raises for a key that stands twice (merged keys may be overridden)."""
+        """As ever; raises for a key that stands twice (merged keys may be overridden). In Go a quoted `<<` merges too."""
         seen = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            if isinstance(key, yaml.ScalarNode):
+                if key.value == "<<":
+                    key.tag = "tag:yaml.org,2002:merge"
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands twice", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def number(self, node: yaml.ScalarNode) -> Any:
-        """An int or float, except for base 60."""
+        """An int or float, except for base 60. `1.0` is 1: what Pulumi hands to the program is JSON as Go writes it."""
         if _TIME.fullmatch(str(node.value)):
             return str(node.value)
         if node.tag.endswith(":int"):
             return self.construct_yaml_int(node)
-        return self.construct_yaml_float(node)
+        value = self.construct_yaml_float(node)
+        if not math.isfinite(value):
+            raise yaml.constructor.ConstructorError(None, None, "Pulumi takes no such number", node.start_mark)
+        return int(value) if value.is_integer() and abs(value) < LARGEST_IN_DIGITS else value
 
     def truth(self, node: yaml.ScalarNode) -> Any:
         """The words of YAML 1.2 alone; those of 1.1 are text where Go has no bool to fill."""
@@ -45,7 +52,12 @@ class Loader(yaml.SafeLoader):
         return word.lower() == "true" if word.lower() in ("true", "false") else word
 
 
-Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0o[0-7_]+"), list("-+0"))
+Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0o[0-7_]+\Z"), list("-+0"))
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?\Z"),
+    list("-+.0123456789"),
+)  # after the ints, as in Go
 Loader.add_constructor("tag:yaml.org,2002:bool", Loader.truth)
 Loader.add_constructor("tag:yaml.org,2002:int", Loader.number)
 Loader.add_constructor("tag:yaml.org,2002:float", Loader.number)

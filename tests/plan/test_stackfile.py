@@ -7,6 +7,7 @@ import secrets
 import pytest
 import yaml
 
+from infra import goyaml
 from infra.deployment import from_pulumi, from_stack_text
 from verdict.errors import BadConfig, FlexserveError, Refused
 
@@ -78,10 +79,29 @@ def test_aliases_of_aliases_are_refused_before_they_are_held_in_full(text):
         from_stack_text("s", more(text, *lines))
 
 
-@pytest.mark.parametrize("value", ["4:00:00", "2026-01-01", "9" * 400 + "d", "4\N{FULLWIDTH DIGIT ONE}h", "1e3", ".inf"])
+@pytest.mark.parametrize("value", ["4:00:00", "2026-01-01", "9" * 400 + "d", "4\N{FULLWIDTH DIGIT ONE}h", "1e", "0o7x", "1.2.3"])
 def test_a_window_that_pulumi_reads_as_text_is_no_window(text, value):
     with pytest.raises(BadConfig, match="is not a duration"):
         from_stack_text("s", text.replace("window: 4h", f"window: {value}"))
+
+
+# What Pulumi 3.274 makes of these within a group of keys, as it was seen. None: it refuses the file.
+GO = [
+    ("1e3", 1000), ("1.0e3", 1000), ("1.0", 1), ("5.", 5), ("-.5", -0.5), ("+1.5", 1.5), ("1e-7", 1e-7), ("1e21", 1e21),
+    ("08", 8), ("017", 15), ("0o17", 15), ("1_000.5", 1000.5), ("'1e3'", "1e3"), ("1:30", "1:30"), ("1.5:30", "1.5:30"),
+    ("1.2.3", "1.2.3"), ("1e", "1e"), ("0o8", "0o8"), (".inf", None), ("-.INF", None), (".nan", None), ("1e400", None),
+    ('{"<<": {a: 1}, b: 2}', {"a": 1, "b": 2}), ("{<<: {a: 1}, <<: {b: 2}}", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "is_read"), GO, ids=[written for written, _ in GO])
+def test_within_a_group_of_keys_values_are_what_pulumi_makes_of_them(written, is_read):
+    if is_read is None:
+        with pytest.raises(BadConfig, match="is not YAML"):
+            goyaml.parse(f"k: {written}", "it")
+    else:
+        found = goyaml.parse(f"k: {written}", "it")["k"]
+        assert found == is_read and type(found) is type(is_read)
 
 
 @pytest.mark.parametrize("item", ["allow=&a [*a]", f"target.disk_gb={'9' * 5000}", "owner=2026-13-45", "allow={a: 1, a: 2}"])
@@ -135,6 +155,11 @@ PLACES = [
     lambda text: text.replace("google/gemma-4-E2B-it", TOKEN),
     lambda text: text.replace("google/gemma-4-E2B-it", f"google/gemma-4-E2B-it\n    revision: '{TOKEN} x'"),
     lambda text: text.replace("user:ops@acme.test", TOKEN),
+    lambda text: text.replace("window: 4h", f'window: "4h\\n{TOKEN}"'),
+    lambda text: text.replace("egress: address", f"egress: |\n    address\n    {TOKEN}"),
+    lambda text: text.replace("disk_gb: 200", f'disk_gb: {{a: "\\t{TOKEN}"}}'),
+    lambda text: text.replace("kind: gce_flex", f'kind: "gce\\x1b{TOKEN}"'),
+    lambda text: text.replace("hf-token", f'"hf\\n{TOKEN}"'),
 ]
 
 
@@ -155,13 +180,21 @@ def test_a_secrets_value_is_repeated_by_no_error(text, place):
 
 @pytest.mark.parametrize(
     "secret",
-    [TOKEN, "AKIA" + "Z" * 16, "-----BEGIN RSA PRIVATE KEY-----\nMIIEbody\nmore\n-----END RSA PRIVATE KEY-----"],
-    ids=["Hub", "AWS", "key"],
+    [
+        TOKEN,
+        "hf_oauth_" + "eyJh.AbCd-EfGh_" * 2,
+        "api_org_" + "AbCdEfGh" * 4,
+        "AKIA" + "Z" * 16,
+        "ASIA" + "Z" * 16,
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEbody\nmore\n-----END RSA PRIVATE KEY-----",
+    ],
+    ids=["Hub", "Hub, OAuth", "Hub, of an organization", "AWS", "AWS, for a while", "key"],
 )
 def test_no_error_repeats_a_secrets_value_whoever_wrote_its_words(secret):
     body = secret.splitlines()[1] if "\n" in secret else secret
     mark = secrets.token_hex(4)
     said = FlexserveError(f"it said {secret}", why=secret, way_out=f"{secret}, {mark}")
-    for error in (said, Refused("r", why=secret, way_out="")):
+    as_written = FlexserveError(repr(f"a\n{body}\x1b{body}"), why=json.dumps({"a": f"\t{body}"}))
+    for error in (said, *([as_written] if body == secret else []), Refused("r", why=secret, way_out="")):
         assert body not in f"{error} {error.as_dict()} {error!r}"
     assert mark in str(said)

@@ -144,7 +144,7 @@ readonly STEPS=(
   serving=600:compile
 )
 
-readonly LIB=/run/flexserve/lib/5b8e0957b567 # on the tmpfs: a full disk must not keep the boot from saying so
+readonly LIB=/run/flexserve/lib/38b097752bfe # on the tmpfs: a full disk must not keep the boot from saying so
 
 onboard() {
   (cd "$LIB" && exec python3 -S -E -m startup.onboard "$@")
@@ -3433,8 +3433,9 @@ from __future__ import annotations
 import re
 
 _TOKENS = (
-    (r"hf_", r"(?:(?=[a-z]*[0-9A-Z])[A-Za-z0-9]{8,}|[a-z]{12,})"),  # hf_overrides and hf_transfer are words
-    (r"AKIA", r"[0-9A-Z]{12,}"),
+    (r"hf_", r"(?:(?:oauth|jwt)_[\w.-]{8,}|(?=[a-z]*[0-9A-Z])[A-Za-z0-9]{8,}|[a-z]{12,})"),  # hf_overrides, hf_transfer are words
+    (r"api_org_", r"[A-Za-z0-9]{30,}"),
+    (r"A[KS]IA", r"[0-9A-Z]{12,}"),
     (r"ya29\.", r"[\w-]{8,}"),
     (r"AIza", r"[\w-]{35}"),
     (r"gh[pousr]_", r"[A-Za-z0-9]{30,}"),
@@ -3442,10 +3443,17 @@ _TOKENS = (
     (r"sk-", r"[A-Za-z0-9_-]{20,}"),
 )
 
-# "Not in the middle of a word" is asked after the head: a pattern that begins with letters is searched for five times as fast.
-SECRET_VALUE = re.compile(
-    "|".join(rf"{head}(?<![A-Za-z0-9_-]{head}){rest}" for head, rest in _TOKENS) + r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-)
+# The last letter of an escaped character begins a word: `\n` in a text as JSON or Python writes it, `%3D` in an address.
+_ESCAPED = (r"\\[abefnrtv0]", r"\\x[0-9a-fA-F]{2}", r"\\u[0-9a-fA-F]{4}", r"%[0-9a-fA-F]{2}")
+
+
+def _token(head: str, rest: str) -> str:
+    """That it is not in the middle of a word is asked after the head: what begins with letters is searched for much faster."""
+    begins = "|".join((rf"(?<![A-Za-z0-9_-]{head})", *(rf"(?<={escaped}{head})" for escaped in _ESCAPED)))
+    return f"{head}(?:{begins}){rest}"
+
+
+SECRET_VALUE = re.compile("|".join(_token(*token) for token in _TOKENS) + r"|-----BEGIN [A-Z ]*PRIVATE KEY")
 """Tokens of the Hub, AWS, Google, GitHub and of OpenAI's kind, and private keys."""
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _WORDS = "(what looks like a secret's value)"
