@@ -12,6 +12,7 @@ from catalog.loader import Catalog
 from infra.checker import check
 from infra.image_facts import ImageFacts, of_config
 from infra.plan import make_plan
+from infra.rules import backends
 from infra.rules.every import all_rules
 from infra.targets.ec2_spot.config import Config
 from startup.turing import limits
@@ -88,6 +89,10 @@ def test_a_broken_rule_refuses_by_name(g5g_spot, rule, settings, way_out):
 )
 def test_what_works_on_the_card_is_planned_in_each_spelling(g5g_spot, extra):
     assert make_plan(g5g_spot(f"serving.extra_args={extra}"), Catalog.load()).allowed == ()
+
+
+def test_an_attention_config_that_nests_without_end_names_no_backend():
+    assert backends.in_config({"attention_config": '{"a":' * 100_000}) == ()
 
 
 def test_each_kind_of_bad_input_is_refused_by_a_rule_of_its_own_name():
