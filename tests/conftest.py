@@ -22,9 +22,10 @@ FILLED_IN = ("target.project=acme-1", 'access.members=["user:ops@acme.test"]')
 # follows as it is found. By what they took of a processor; a file that is missing here is merely later than it might be.
 LONG = (
     *("rehearsal/test_life_g5g", "rehearsal/test_life_sagemaker", "rehearsal/test_life", "providers/test_conformance"),
+    *("rehearsal/test_as_it_is_sagemaker", "rehearsal/test_again_sagemaker", "infra/test_program_ec2_spot"),
     *("rehearsal/test_pages_run", "cli/test_life", "cli/test_interrupted", "toy/test_toy_rehearsed", "rehearsal/test_life_builder"),
     *("startup/test_boot_makes", "cli/test_engine", "startup/test_boot_runs", "startup/test_boot_spot"),
-    *("providers_aws/test_engine", "infra/test_program_ec2_spot", "startup/test_boot_failures", "rehearsal/test_killed"),
+    *("providers_aws/test_engine", "sagemaker/test_containers", "startup/test_boot_failures", "rehearsal/test_killed"),
     *("machine/test_ec2", "machine/test_served", "startup/test_boot_builder", "startup/test_boot_waits"),
 )
 
