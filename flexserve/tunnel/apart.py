@@ -31,8 +31,10 @@ async def apart(call: Callable[[], _T]) -> _T:
         value, error = None, None
         try:
             value = call()
-        except BaseException as raised:
+        except Exception as raised:
             error = raised
+        except BaseException as raised:  # an exit is this thread's own: it must not end the loop that waits
+            error = RuntimeError(f"{type(raised).__name__}: {raised}")
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, value, error)
 

@@ -22,17 +22,21 @@ class Ends:
         self._since: float | None = None  # the loop's time at which that was told
         self._silence = ""  # why it cannot be asked
 
-    async def gone(self) -> Gone | None:
-        """The error of a closed window or a reclaim. None where there is no such end, and where the cloud does not say."""
+    async def gone(self, within_s: float | None = None) -> Gone | None:
+        """The error of a closed window or a reclaim. None where there is no such end, and where the cloud does not say.
+
+        `within_s`: how long it may take to say so, `answer_s` if nothing is given.
+        """
         if self._options.expired is None:
             return None
+        limit = self._options.limits.answer_s if within_s is None else within_s
         try:
-            async with asyncio.timeout(self._options.limits.answer_s):
+            async with asyncio.timeout(limit):
                 when = await apart(self._options.expired)
         except Gone as otherwise:
             return otherwise
         except TimeoutError as error:
-            said = str(error) or f"no answer within {self._options.limits.answer_s:g} s"
+            said = str(error) or f"no answer within {limit:g} s"
             self._unanswered(FlexserveError(said, way_out="check this machine's network"))
             return None
         except Exception as error:  # a client's own, a bug's: nothing of it is an end

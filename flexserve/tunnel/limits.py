@@ -27,3 +27,4 @@ class Limits:
     look_s: float = 5.0  # how often an open tunnel looks at the clock: has the window closed, did this machine sleep
     ask_s: float = 60.0  # how often the cloud is asked whether the machine still exists
     answer_s: float = 60.0  # how long that may take before the cloud counts as one that does not answer
+    hint_s: float = 15.0  # the same where somebody waits for an error that the cloud could explain

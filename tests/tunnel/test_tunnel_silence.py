@@ -160,7 +160,9 @@ async def test_a_cloud_that_takes_the_question_and_says_nothing_is_told_and_hold
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("error", [NoAccess("no login", why="it expired", way_out="log in"), ValueError(), OSError("no network")])
+@pytest.mark.parametrize(
+    "error", [NoAccess("no login", why="it expired", way_out="log in"), ValueError(), OSError("no network"), SystemExit(3)]
+)
 async def test_whatever_is_raised_is_no_end_and_gone_is_one(error) -> None:
     told: list[Event] = []
 
@@ -200,6 +202,26 @@ async def test_the_relays_word_is_told_when_the_cloud_cannot_be_asked(world) -> 
             await reader.read()
         async with asyncio.timeout(20):
             assert isinstance(await opened.over, NoAccess)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("instance", ["vm-close4003", "vm-close4033"])
+async def test_a_cloud_that_says_nothing_holds_up_no_error_that_it_could_explain(world, instance) -> None:
+    """Neither the question whether the machine has gone, nor that for its boot's phase, while nothing listens there yet."""
+    release, asked = threading.Event(), []
+
+    def silent(what: str) -> None:
+        asked.append(what)
+        release.wait(LIMIT_S)
+
+    limits = replace(SHORT, open_s=0.1, answer_s=LIMIT_S, hint_s=0.05)
+    options = world.options(limits=limits, expired=lambda: silent("gone"), boot_phase=lambda: silent("phase"))
+    async with asyncio.timeout(LIMIT_S / 2):
+        with pytest.raises(FlexserveError) as error:
+            async with open_tunnel(world.access(instance), options=options):
+                pass
+    release.set()
+    assert "gone" in asked and "no answer within 0.05 s" in str(error.value.why)
 
 
 @pytest.mark.anyio

@@ -264,7 +264,7 @@ class IapTunnel(Tunnel):
             self.over.set_result(error)
 
     async def _verdict(self, failure: TunnelFailure) -> FlexserveError:
-        expired = await self.ends.gone()
+        expired = await self.ends.gone(self._options.limits.hint_s)
         if expired is not None:
             return expired
         error = failure.error(self._access, auth.member())
@@ -277,7 +277,8 @@ class IapTunnel(Tunnel):
         if self._options.boot_phase is None:
             return ""
         with contextlib.suppress(Exception):  # a hint only
-            return await apart(self._options.boot_phase) or ""
+            async with asyncio.timeout(self._options.limits.hint_s):
+                return await apart(self._options.boot_phase) or ""
         return ""
 
     def _tell(self, kind: str, **fields: object) -> None:
