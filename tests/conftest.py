@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,12 @@ LONG = (
     *("providers_aws/test_engine", "sagemaker/test_containers", "startup/test_boot_failures", "rehearsal/test_killed"),
     *("machine/test_ec2", "machine/test_served", "startup/test_boot_builder", "startup/test_boot_waits"),
 )
+
+
+def pytest_configure() -> None:
+    """Begun in the background of a script, Ctrl-C is ignored, and so it would be by every command that a test stops with it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
