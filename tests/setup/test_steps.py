@@ -276,6 +276,19 @@ def test_a_shim_that_lost_its_home_is_passed_over(tmp_path):
     assert seen.returncode == 0 and seen.stdout.strip() == real
 
 
+UNOPTIMIZED = 'for last; do :; done; [ "$last" != optimized ] && echo /slow'
+
+
+def test_a_python_that_was_compiled_without_optimization_is_taken_where_there_is_no_other(tmp_path):
+    seen = find_python(tmp_path, environ={}, python3_11=UNOPTIMIZED, python3="echo /fast")
+    assert seen.returncode == 0 and seen.stdout.strip() != "/slow"  # /fast, or this machine's own
+
+
+def test_a_python_that_is_named_is_taken_as_it_is(tmp_path):
+    seen = find_python(tmp_path, environ={"PYTHON": "slow"}, slow=UNOPTIMIZED)
+    assert seen.stdout.strip() == "/slow"
+
+
 def test_bytecode_that_takes_too_long_stops_nobody(host, work, command):
     command("python", 'case "$*" in *compileall*) sleep 300;; *) echo /packages;; esac', host.bin)
     inside = dataclasses.replace(host, environ={**host.environ, "PATH": "/usr/bin:/bin"})
