@@ -10,6 +10,7 @@ import pulumi_aws as aws
 
 from infra.access import Ssm, to_output
 from infra.clouds.aws import policies
+from infra.clouds.sdk import lighten
 from infra.targets.ec2_spot import network as n
 from infra.targets.ec2_spot import resources as r
 from infra.targets.ec2_spot import rights
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from infra.kept import Kept
     from infra.plan import Plan
     from startup.render import Rendered
+
+PACKAGES = ("ec2", "iam", "s3", "scheduler", "ssm")
+lighten(aws, *PACKAGES)
 
 CREATE_LIMIT = "15m"  # a create that times out comes up unrecorded; EC2 answers a request for spot within seconds
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_gcp as gcp
 
+from infra.clouds.sdk import lighten
 from infra.targets.gce_flex import resources as r
 from infra.targets.gce_flex.names import provisioning
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from infra.kept import Kept
     from infra.plan import Plan
     from startup.render import Rendered
+
+PACKAGES = ("compute", "iap", "secretmanager", "serviceaccount")
+lighten(gcp, *PACKAGES)
 
 CREATE_LIMIT = "30m"  # the provider's own is 20; a create that times out comes up unrecorded
 

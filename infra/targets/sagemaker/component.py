@@ -13,6 +13,7 @@ import pulumi_aws as aws
 from infra.access import SageMaker, to_output
 from infra.clouds.aws import policies
 from infra.clouds.aws.session import Session
+from infra.clouds.sdk import lighten
 from infra.targets.protocol import Billable, DeploymentRef, Machine
 from infra.targets.sagemaker import building, rights, rules, verdicts
 from infra.targets.sagemaker import resources as r
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from infra.kept import Kept
     from infra.plan import Plan
     from startup.render import Rendered
+
+PACKAGES = ("appautoscaling", "budgets", "cloudwatch", "codebuild", "ecr", "iam", "s3", "sagemaker", "scheduler")
+lighten(aws, *PACKAGES)
 
 CREATE_LIMIT = "75m"  # SageMaker itself gives up before: after the start's time-out, or 30 minutes without a machine
 
