@@ -81,7 +81,7 @@ def wanted_of(deployment: Deployment, at: Circumstances) -> dict[str, Wanted]:
     own: Mapping[str, Wanted] = registry.module(target.kind, "resources").wanted(deployment, at.place)
     return {
         "window": Wanted(words(common.window), words(common.window), OnChange.IGNORE),
-        **({"image": Wanted(image.name, image.digest, OnChange.FOLLOW)} if image else {}),
+        **({"image": _wants(image)} if image else {}),
         "model": Wanted(f"{model.name}@{model.revision}", model.revision if is_commit(model.revision) else None, OnChange.FOLLOW),
         "owner": Wanted(common.owner, common.owner or at.login, OnChange.FOLLOW),
         **own,
@@ -92,6 +92,24 @@ def unresolved(deployment: Deployment) -> list[str]:
     """The keys whose values are only decided when the stack is created, in the order of the stack file."""
     at = Circumstances(live=False, consent=False, now=lambda: 0, new_id="", login="")
     return [key for key, want in wanted_of(deployment, at).items() if want.value is None]
+
+
+def image_facts(deployment: Deployment, kept: Kept | None, read: Callable[[Deployment], ImageFacts]) -> ImageFacts:
+    """What the image says of itself, for a look before `settle`: a tag that has moved since does not name the image that runs."""
+    image = deployment.common.image
+    choice = kept.choices.get("image") if kept else None
+    if kept is None or image is None or choice is None or not _wants(image).satisfied_by(choice):
+        return read(deployment)
+    known = kept.choices.get(FACTS)
+    if known is not None and known.asked == choice.value:
+        return from_text(known.value)
+    pinned = deployment.common.model_copy(update={"image": _by_digest(image, choice.value)})
+    return read(Deployment(deployment.stack, deployment.target, pinned))
+
+
+def _wants(image: Image) -> Wanted:
+    """The key `image`: its name as the stack file has it, and the digest where it pins one."""
+    return Wanted(image.name, image.digest, OnChange.FOLLOW)
 
 
 def _owned(deployment: Deployment, owner: Choice | None) -> Deployment:

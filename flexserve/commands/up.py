@@ -19,9 +19,10 @@ from flexserve.lifecycle.parts import Changes
 from flexserve.lifecycle.up import Served, Wanted, up
 from flexserve.output import Output, dollars
 from flexserve.programs import require
-from flexserve.project import find
+from flexserve.project import Project, find
 from infra.duration import parse_seconds
-from infra.kept import PLACE
+from infra.kept import PLACE, from_state
+from infra.settle import image_facts
 from infra.targets.registry import programs
 from verdict.errors import BadConfig, FlexserveError
 from verdict.exit_codes import ExitCode
@@ -29,6 +30,7 @@ from verdict.exit_codes import ExitCode
 if TYPE_CHECKING:
     from infra.deployment import Deployment
     from infra.image_facts import ImageFacts
+    from infra.kept import Kept
     from infra.places import Place
     from infra.plan import Plan
 
@@ -48,7 +50,7 @@ def run(
     """Bring the stack up, or raise what stopped it."""
     seconds = limit(timeout)
     project = find()
-    plan = load(project, stack, allow=allow, read=read)
+    plan = load(project, stack, allow=allow, read=lambda deployment: image_facts(deployment, kept(project, stack), read))
     asked = where(plan, allow)
     if wait:  # it ends with an answer through the tunnel
         require(programs(plan.deployment.target.kind))
@@ -78,6 +80,12 @@ def run(
     served = cleared(surroundings, make, output.say) if wait_out else make()
     output.result(document(served), text(served, output))
     return ExitCode.DONE
+
+
+def kept(project: Project, stack: str) -> Kept | None:
+    """What the state keeps of the stack, from its first create on."""
+    stashed = project.stashed(stack)
+    return from_state(stashed) if stashed else None
 
 
 def read(deployment: Deployment) -> ImageFacts:

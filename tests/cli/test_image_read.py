@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flexserve.project import Project
 from infra.clouds import image_config
 from infra.image_facts import ImageFacts
 from tests.cli.conftest import document
@@ -39,6 +40,19 @@ def test_up_reads_the_image_and_refuses_it_by_what_it_is(spot, flexserve, monkey
     code, out, _ = flexserve("up", "-s", "g5g-spot", "--yes", "--json")
     assert (code, document(out)["refused"]["rule"]) == (3, rule)
     assert asked == [("acme/vllm", "arm64-sm75", "arm64")]
+
+
+def test_up_speaks_of_the_image_that_the_stack_keeps_though_its_tag_has_moved(spot, flexserve, monkeypatch):
+    digest = "sha256:" + "a" * 64
+    facts = ImageFacts(digest, ("amd64",), "13.0", ("7.5",))
+    choices = {
+        "image": {"asked": "acme/vllm:arm64-sm75", "value": digest},
+        "image.config": {"asked": digest, "value": facts.text()},
+    }
+    monkeypatch.setattr(Project, "stashed", lambda *_: {"id": "k3j9x2", "started": 5, "choices": choices})
+    monkeypatch.setattr(image_config, "read", None)
+    code, out, _ = flexserve("up", "-s", "g5g-spot", "--yes", "--json")
+    assert (code, document(out)["refused"]["rule"]) == (3, "image-processor")
 
 
 def test_plan_asks_no_registry_and_refuses_all_the_same(spot, flexserve, monkeypatch):

@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from catalog.loader import Catalog
-from infra.kept import from_state
-from infra.settle import Circumstances, settle
+from infra.image_facts import ImageFacts
+from infra.kept import FACTS, Choice, from_state
+from infra.settle import Circumstances, image_facts, settle
 from verdict.errors import BadConfig, FlexserveError, Refused
 
 TODAY = {"image": "sha256:" + "a" * 64, "model": "b" * 40, "target.host_image": "projects/acme-1/global/images/today"}
@@ -182,3 +183,37 @@ def test_what_the_stack_file_pins_is_never_asked(tpu_v6e):
     )
     settled = settle(tpu_v6e(*pins), Catalog.load(), None, at(), answers({}, asked))
     assert asked == [] and settled.plan.boot.resolved
+
+
+NAMED = "image.name=vllm/vllm-tpu:v0.27.0"
+FACTS_OF_TODAY = ImageFacts("sha256:" + "a" * 64, ("amd64",), "12.9", ("7.5",))
+
+
+def told(deployment, kept):
+    """What a look before `settle` says of the image, and by which name it asked."""
+    asked = []
+
+    def read(deployment):
+        asked.append(deployment.image.name)
+        return ImageFacts(deployment.image.digest or "sha256:newest", ("arm64",))
+
+    return image_facts(deployment, kept, read), asked
+
+
+def test_before_the_first_create_the_image_is_read_by_the_name_of_the_stack_file(tpu_v6e):
+    facts, asked = told(tpu_v6e(NAMED), None)
+    assert (facts.digest, asked) == ("sha256:newest", ["vllm/vllm-tpu:v0.27.0"])
+
+
+def test_a_tag_that_has_moved_does_not_name_the_image_that_runs(tpu_v6e):
+    kept = settle(tpu_v6e(NAMED), Catalog.load(), None, at(), answers(TODAY)).kept
+    facts, asked = told(tpu_v6e(NAMED), kept)  # of a state without its config: read by its digest
+    assert (facts.digest, asked) == (TODAY["image"], [f"vllm/vllm-tpu:v0.27.0@{TODAY['image']}"])
+    known = replace(kept, choices={**kept.choices, FACTS: Choice(TODAY["image"], FACTS_OF_TODAY.text())})
+    assert told(tpu_v6e(NAMED), known) == (FACTS_OF_TODAY, [])
+
+
+def test_another_image_in_the_stack_file_is_read_anew(tpu_v6e):
+    kept = settle(tpu_v6e(NAMED), Catalog.load(), None, at(), answers(TODAY)).kept
+    known = replace(kept, choices={**kept.choices, FACTS: Choice(TODAY["image"], FACTS_OF_TODAY.text())})
+    assert told(tpu_v6e("image.name=vllm/vllm-tpu:nightly"), known)[1] == ["vllm/vllm-tpu:nightly"]
