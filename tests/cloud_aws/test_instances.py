@@ -262,3 +262,15 @@ def test_user_data_comes_back(world: World) -> None:
     vm = world.run(UserData="#!/bin/sh\n")
     found = world.ec2.describe_instance_attribute(InstanceId=vm, Attribute="userData")["UserData"]["Value"]
     assert base64.b64decode(found) == b"#!/bin/sh\n"
+
+
+def test_a_resource_has_the_tags_that_moto_finds_for_it(world: World) -> None:
+    tags = [
+        {"ResourceType": kind, "Tags": [{"Key": "a", "Value": kind}, {"Key": "b*", "Value": ""}]} for kind in ("instance", "volume")
+    ]
+    one, _ = world.run(TagSpecifications=tags), world.run()
+    ec2 = world.cloud.state.ec2
+    things = [*ec2.volumes.values(), *(i for r in ec2.reservations.values() for i in r.instances)]
+    for thing in things:
+        assert thing.get_tags() == ec2.describe_tags(filters={"resource-id": [thing.id]})
+    assert [len(thing.get_tags()) for thing in things if thing.id == one] == [2] and len(things) == 4

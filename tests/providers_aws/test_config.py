@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import boto3
 import grpc
 import pytest
 
+from rehearsal.providers.aws.api import Aws
 from rehearsal.providers.aws.config import Config
 from rehearsal.providers.resource import ProviderError
 from tests.providers.direct import Direct, failure
@@ -145,3 +147,16 @@ def test_a_bucket_that_is_not_empty_goes_only_by_force(owner: Account, aws: Dire
     aws.delete(bucket)
     assert aws.read(bucket) is None
     assert aws.read(script) is None
+
+
+def test_clients_of_two_sessions_share_their_methods_and_nothing_that_a_session_is_told() -> None:
+    told = [
+        GOOD | {"accessKey": f"AKID{n}", "secretKey": f"secret{n}", "endpoints": [{"ec2": f"http://127.0.0.1:{n}"}]} for n in (1, 2)
+    ]
+    one, two = (Aws(Config.of(arguments), lambda _: None)._client("ec2", "us-east-1") for arguments in told)
+    assert type(one).describe_instances is type(two).describe_instances and type(one) is not type(two)
+    keys = [client._request_signer._credentials.access_key for client in (one, two)]
+    assert keys == ["AKID1", "AKID2"] and [client.meta.endpoint_url[-1] for client in (one, two)] == ["1", "2"]
+    theirs = boto3.session.Session(aws_access_key_id="A", aws_secret_access_key="B", region_name="us-east-1").client("s3")
+    ours = Aws(Config.of(GOOD | {"endpoints": [{"s3": "http://127.0.0.1:3"}]}), lambda _: None)._client("s3", "us-east-1")
+    assert hasattr(theirs, "upload_file") and not hasattr(ours, "upload_file")  # boto3's own addition

@@ -20,13 +20,16 @@ os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # the images are o
 import moto.backends
 import moto.core.responses
 import moto.core.utils
+import moto.ec2.models.core
 import moto.kms.models
 import moto.secretsmanager.models
 from moto.core.request import Request
 from moto.core.utils import utcnow as _real_utcnow
+from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.test import run_wsgi_app
 
+from rehearsal.botocore_once import share
 from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
 
 USED = ("ec2", "iam", "s3", "secretsmanager", "ssm", "sts")
@@ -40,7 +43,8 @@ _APPS: dict[str, Any] = {}
 
 def _once() -> None:
     """What moto works out anew, and which is always the same: a service's models, the names of its methods at each request, and the
-    RSA key of each account's first encrypted volume, which nobody sees. A fifth of a request, and 0.1 s an account.
+    RSA key of each account's first encrypted volume, which nobody sees. A fifth of a request, and 0.1 s an account. And a
+    resource's tags: moto looks for them among all of the account, by regular expressions, at every look at the instances.
     """
     for module, name in (
         (moto.core.utils, "create_loader"),
@@ -48,9 +52,18 @@ def _once() -> None:
         (moto.kms.models, "generate_private_key"),
     ):
         setattr(module, name, functools.cache(getattr(module, name)))
+    setattr(moto.ec2.models.core.TaggedEC2Resource, "get_tags", _tags_of)  # noqa: B010 - a method of moto's
+
+
+def _tags_of(thing: Any) -> list[dict[str, str]]:
+    """A resource's tags as moto gives them, without matching its id against those of all that the account has tagged."""
+    kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(thing.id), "") if thing.id else ""
+    found = thing.ec2_backend.tags.get(thing.id, {}) if thing.id else {}
+    return [{"resource_id": thing.id, "key": key, "value": value, "resource_type": kind} for key, value in found.items()]
 
 
 _once()
+share()
 
 
 def _utcnow() -> datetime:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, Final
 
 from botocore import xform_name
 from botocore.client import BaseClient
 from botocore.config import Config as ClientConfig
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
-from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
+from rehearsal.botocore_once import share
 from rehearsal.providers.aws.config import Config
 from rehearsal.providers.resource import ProviderError
 from rehearsal.providers.values import Values
@@ -83,10 +82,7 @@ def pauses(attempts: int, throttled: bool = False) -> Iterator[float]:
         yield pause if pause <= _LONGEST else 0.75 * _LONGEST
 
 
-@cache
-def _models() -> Loader:
-    """AWS's service models, read once: EC2's alone takes most of a second."""
-    return create_loader()
+share()
 
 
 class Aws:
@@ -106,7 +102,6 @@ class Aws:
                 "credentials_file": (None, None, os.devnull, None),
             }
         )
-        self._session.register_component("data_loader", _models())
         self._session.set_credentials(config.access_key, config.secret_key, config.token or None)
 
     def service(self, name: str, region: Any = None) -> Send:
