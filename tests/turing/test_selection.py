@@ -38,16 +38,17 @@ def published():
             yield pytest.param(folder, id=str(release))
 
 
-@pytest.fixture(params=["shape", *published()])
-def tree(request, tmp_path):
-    """A patched tree: the imitation, and each release that is at hand."""
+@pytest.fixture(scope="module", params=["shape", *published()])
+def tree(request, tmp_path_factory):
+    """A patched tree: the imitation, and each release that is at hand. Patched once for all tests, which only load it."""
+    folder = tmp_path_factory.mktemp("tree")
     if request.param == "shape":
-        plant(tmp_path, patch.apply(SOURCE.encode()))
-        return tmp_path
-    file = plant(tmp_path, patch.apply((request.param / "vllm" / MODULE).read_bytes()))
+        plant(folder, patch.apply(SOURCE.encode()))
+        return folder
+    file = plant(folder, patch.apply((request.param / "vllm" / MODULE).read_bytes()))
     helpers = file.with_name("triton_attention_helpers.py")
     helpers.write_bytes((request.param / "vllm" / MODULE).with_name(helpers.name).read_bytes())
-    return tmp_path
+    return folder
 
 
 KINDS = (("prefill", 0, 32), ("decode", 0, 32), ("decode", 16, 16))
