@@ -72,9 +72,10 @@ class Ec2Scene(Scene):
     def tagged(self) -> dict[str, str]:
         return {**TAGS, "flexserve-id": self.ref.id}
 
-    def __init__(self, cloud: LocalAwsCloud, folder: Path) -> None:
+    def __init__(self, cloud: LocalAwsCloud, folder: Path, session: Session | None = None) -> None:
+        """`session`: one that an earlier scene of this cloud has used."""
         self.cloud, self.folder = cloud, folder
-        self.session = Session(cloud.region, sleep=cloud.clock.sleep)
+        self.session = session or Session(cloud.region, sleep=cloud.clock.sleep)
         self.live = Live(self.session)
         self.ref = DeploymentRef(stack="g5g-spot", id=secrets.token_hex(5))
         self.name, self.subnet_id = f"fs-{self.ref.id}", ""

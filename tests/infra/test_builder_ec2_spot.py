@@ -130,7 +130,6 @@ def test_the_machine_is_closed_bounded_and_ends_by_itself(cloud, made):
     assert ends == int(tags["flexserve-expires"])
     cloud.clock.advance(ends - cloud.clock.now() + 10)
     assert live.find(ref) is None and name not in cloud.schedules()  # the clock outside has ended it, and itself
-    sweep(live, ref, purge=True, say=lambda _: None)
 
 
 def test_its_rights_are_its_script_one_build_and_its_report():
@@ -149,7 +148,6 @@ def test_zones_are_asked_in_order_then_the_usual_price(cloud, made):
     cloud.arm(troubles.no_capacity("us-east-1a"))
     ref, live, said = begun(made(), cloud)
     assert [line.split(" in ")[-1] for line in said if line.startswith("asks")] == ["us-east-1a", "us-east-1b"]
-    sweep(live, ref, purge=True, say=lambda _: None)
     cloud.disarm()
     cloud.arm(troubles.no_capacity())
     builder = made()
@@ -167,7 +165,6 @@ def test_on_demand_costs_the_usual_price_and_is_not_a_request(cloud, made):
     assert said == ["asks for m7g.8xlarge, on demand, in us-east-1a"] and "InstanceLifecycle" not in instance(cloud, ref)
     (machine,) = [t for t in live.inventory(ref) if t.kind == "instance"]
     assert machine.price_per_hour == 1.3056
-    sweep(live, ref, purge=True, say=lambda _: None)
 
 
 def test_a_quota_says_which_one(cloud, made):
@@ -182,9 +179,8 @@ def test_a_quota_says_which_one(cloud, made):
 
 def test_late_roles_and_profiles_are_waited_for(cloud, made):
     cloud.delay_iam(6)
-    ref, live, _ = begun(made(), cloud)
+    ref, _, _ = begun(made(), cloud)
     assert f"fs-{ref.id}" in cloud.schedules()
-    sweep(live, ref, purge=True, say=lambda _: None)
 
 
 def test_a_bucket_of_the_operators_is_used_and_never_deleted(cloud, made):
@@ -238,7 +234,6 @@ def test_the_report_is_read_when_the_machine_is_gone(cloud, made):
     cloud.call("s3", "PutObject", Bucket=str(ref.outputs["bucket"]), Key=f"{ref.id}/report", Body=report)
     told = live.boot(ref)
     assert told is not None and (told.state, told.phase) == ("failed", "wheel")
-    sweep(live, ref, purge=True, say=lambda _: None)
 
 
 def test_down_finds_a_builder_by_its_note_and_without_one(cloud, made, owner, session, monkeypatch):

@@ -42,15 +42,21 @@ def cloud(running, tmp_path, monkeypatch):
     running.state.denied.clear()
 
 
+@pytest.fixture(scope="module")
+def session(running) -> Session:
+    """One for all: its clients are made at the first call, when `cloud` has set the environment."""
+    return Session(running.region, sleep=running.clock.sleep)
+
+
 @pytest.fixture
-def scene(cloud, tmp_path) -> Ec2Scene:
-    return Ec2Scene(cloud, tmp_path)
+def scene(cloud, tmp_path, session) -> Ec2Scene:
+    return Ec2Scene(cloud, tmp_path, session)
 
 
 class TestEc2Spot(LiveTargetContract):
     @pytest.fixture
-    def scene(self, cloud, tmp_path) -> Scene:
-        return Ec2Scene(cloud, tmp_path)
+    def scene(self, cloud, tmp_path, session) -> Scene:
+        return Ec2Scene(cloud, tmp_path, session)
 
 
 def test_the_machine_is_told_as_it_was_really_given(scene):

@@ -13,12 +13,15 @@ import pytest
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from rehearsal.cloud.aws.cloud import LocalAwsCloud
+from rehearsal.cloud.aws.pace import Hosting, Pace
 from rehearsal.providers.aws import aws_provider
 from rehearsal.providers.aws.api import Aws, AwsError
 from rehearsal.providers.values import Values, encode
 from tests.cloud_aws.containers import Cluster
 from tests.providers.direct import Direct
 
+QUICK = Pace(hosting=Hosting(instance=20.0, container=40.0, life=20.0, in_service=80.0, no_capacity=80.0, window=80.0))
+"""An endpoint's way up in a tenth of the recorded time: the provider looks every 10 s, and each look is a request."""
 _NUMBERS = itertools.count(700000000001)  # the local cloud keeps its state by account: each test has its own
 
 
@@ -57,7 +60,7 @@ class Account:
 @contextmanager
 def account() -> Iterator[Account]:
     """A fresh account. Whatever it answers must be what AWS could answer."""
-    with LocalAwsCloud(account=str(next(_NUMBERS))) as cloud:
+    with LocalAwsCloud(account=str(next(_NUMBERS)), pace=QUICK) as cloud:
         cloud.serve_containers(Cluster())
         yield Account(cloud)
 

@@ -9,7 +9,7 @@ import pytest
 from grpc_status import rpc_status
 from pulumi.runtime.proto import provider_pb2
 
-from rehearsal.cloud.aws import LocalAwsCloud
+from rehearsal.cloud.aws import LocalAwsCloud, Pace
 from rehearsal.cloud.aws.call import Trouble
 from rehearsal.cloud.aws.errors import AwsError
 from tests.cloud_aws.containers import Shelf
@@ -105,12 +105,14 @@ def test_an_update_that_rolls_back_is_an_error_with_its_reason(owner: Account, a
     assert "unexpected state 'RollingBack', wanted target 'InService'. last error: The primary container" in failed(caught)
 
 
-def test_an_update_takes_the_new_configuration(owner: Account, aws: Direct) -> None:
+def test_an_update_takes_the_new_configuration_in_the_time_that_was_recorded(owner: Account, aws: Direct) -> None:
+    owner.cloud.state.pace = Pace()
     program, made = serving(owner, aws)
     _, arguments = program.arguments("endpoint hosted")
     wanted = other_configuration(program, aws)
     updated = aws.update(made, aws.check(made.type, arguments | {"endpointConfigName": wanted}, "e", made.inputs))
     assert updated.outputs["endpointConfigName"] == wanted and owner.cloud.endpoints() == {NAME: "InService"}
+    assert sum(owner.slept) >= 2 * Pace().hosting.in_service - 20  # it looked until then, twice
 
 
 def test_an_endpoint_in_creation_is_not_deleted(owner: Account, aws: Direct) -> None:
