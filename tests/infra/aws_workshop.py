@@ -26,6 +26,15 @@ STACK = "g5g-spot"
 FOREIGN = ("PULUMI_", "FLEXSERVE_", "GOOGLE_", "CLOUDSDK_", "AWS_", "HF_")
 
 
+@dataclass(frozen=True)
+class Tried:
+    """An update that ended: `failed` or `succeeded`, and what the state held then."""
+
+    result: str
+    kept: Kept | None
+    types: frozenset[str]
+
+
 @dataclass
 class AwsShop(Workshop):
     """One private copy of the project and all that it talks to."""
@@ -65,6 +74,17 @@ class AwsShop(Workshop):
         backend = Path(self.environment["PULUMI_BACKEND_URL"].removeprefix("file://"))
         text = (backend / ".pulumi" / "stacks" / "flexserve" / f"{STACK}.json").read_text(encoding="utf-8")
         return {"deployment": json.loads(text)["checkpoint"].get("latest") or {}}
+
+    def tries(self) -> list[Tried]:
+        """Every update so far, the first one first, with the state that it left: the backend keeps both."""
+        backend = Path(self.environment["PULUMI_BACKEND_URL"].removeprefix("file://"))
+        found = []
+        for told in sorted((backend / ".pulumi" / "history" / "flexserve" / STACK).glob("*.history.json")):
+            state = told.with_name(told.name.replace(".history.", ".checkpoint.")).read_text(encoding="utf-8")
+            export = {"deployment": json.loads(state)["checkpoint"].get("latest") or {}}
+            types = frozenset(resource["type"] for resource in export["deployment"].get("resources") or ())
+            found.append(Tried(json.loads(told.read_text(encoding="utf-8"))["result"], from_export(export), types))
+        return found
 
     def kept(self) -> Kept:
         """The kept state."""
