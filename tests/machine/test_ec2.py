@@ -1,10 +1,10 @@
-"""A spot machine really booted: the real cloud-init runs the real stub, systemd runs the server and the end."""
+"""A spot machine really booted: the real cloud-init runs the real stub, systemd runs the server and the end.
+
+A changed script and a reclaim are of `rehearsal/test_life_g5g`.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ class Served:
     guest: TestEc2Guest
 
     def status(self) -> BootStatus | None:
-        """As SSM would read it: the files."""
-        done = self.machine.exec(["sh", "-c", 'cd /var/lib/flexserve && for f in state phase-*; do echo "$f $(cat $f)"; done'])
-        return parse(dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line))
+        """The files that SSM would read. From outside: a look that starts a process in the machine costs 30 ms of a processor."""
+        folder = self.machine.file("/var/lib/flexserve")
+        return parse({path.name: path.read_text() for path in [folder / "state", *folder.glob("phase-*")]})
 
     def put(self, spec) -> str:  # type: ignore[no-untyped-def]
         rendered = render(spec)
@@ -69,7 +69,7 @@ def served(room: MachineRoom) -> Iterator[Served]:
 def _status(found: Served) -> BootStatus | None:
     try:
         return found.status()
-    except (RuntimeError, TimeoutError):
+    except (RuntimeError, OSError):
         return None
 
 
@@ -109,17 +109,6 @@ def test_neither_token_nor_keys_are_left(served: Served) -> None:
     assert served.machine.exec(["sh", "-c", hunt]).stdout == ""
 
 
-def test_a_changed_script_reaches_the_live_machine(served: Served) -> None:
-    spec = spec_of(int(time.time()) + 4 * 3600)
-    sha = served.put(replace(spec, vllm_options=(*spec.vllm_options, "--max-num-seqs", "8")))
-    served.machine.exec(["bash", "/var/lib/flexserve/stub", "again", sha], timeout=60)
-    status = served.status()
-    assert status is not None and (status.state, status.script) == ("serving", sha)
-    running = served.machine.exec(["pgrep", "-af", "vllm.server"]).stdout.splitlines()
-    assert len(running) == 1 and "--max-num-seqs 8" in running[0]
-    assert hashlib.sha256(served.guest.objects["k3j9x2/script"]).hexdigest() == sha
-
-
 def test_a_reboot_serves_again_by_itself(served: Served) -> None:
     before = served.status()
     assert before is not None
@@ -133,20 +122,6 @@ def test_a_reboot_serves_again_by_itself(served: Served) -> None:
     assert isinstance(after, BootStatus)
     results = {phase.name: phase.result for phase in after.phases}
     assert (results["build"], results["weights"], results["load"]) == ("skipped", "skipped", "done")
-
-
-def test_a_reclaim_lets_running_requests_end_and_nobody_new_in(served: Served) -> None:
-    open_before = served.machine.connect(8000)
-    served.guest.notice = json.dumps({"action": "terminate", "time": "2026-11-30T03:04:05Z"})
-    eventually(lambda: (s := _status(served)) is not None and s.state == "reclaimed")
-    status = served.status()
-    assert status is not None and status.cause.startswith("reclaimed at 03:04 UTC")
-    with pytest.raises(ConnectionRefusedError):
-        served.machine.connect(8000)
-    with socket.socket(fileno=open_before) as channel:
-        channel.settimeout(20)
-        channel.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        assert channel.recv(64).startswith(b"HTTP/1.1 200")
 
 
 def test_the_end_turns_it_off(served: Served) -> None:

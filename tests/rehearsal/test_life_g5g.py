@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import secrets
 import socket
 import sys
@@ -27,8 +28,9 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-SERVERS = ("pgrep", "-f", "rehearsal.machine.vllm.server")
+SERVERS = ("pgrep", "-af", "rehearsal.machine.vllm.server")
 WITHOUT_SESSION = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://169.254.169.254/latest/meta-data/")
+SIX_HOURS_S = 6 * 3600
 END_S = 300.0  # past the notice's two minutes, and past the instance's shutting down
 
 
@@ -46,6 +48,10 @@ class Life:
     imds: str = ""
     built: list[str] = field(default_factory=list)
     machines: int = -1
+    scripts: list[bytes] = field(default_factory=list)
+    ends: dict[str, float] = field(default_factory=dict)
+    schedules: list[str] = field(default_factory=list)
+    lifecycles: list[str] = field(default_factory=list)
     request_finished: bool = False
     nobody_new: bool = False
     rehearsal: Rehearsal = None  # type: ignore[assignment]
@@ -61,6 +67,8 @@ def life(root: Path) -> Iterator[Life]:
     with rehearsal:
         stage = rehearsal.stage
         assert isinstance(stage, Ec2SpotStage)
+        stage.behaviour.holds.clear()  # nothing here is of how long it takes, and a role that is late is of `test_life_builder`
+        stage.aws.delay_iam(0.0)
         seen.ran["build"] = rehearsal.step("build", "--yes")
         seen.ran["build again"] = rehearsal.step("build", "--yes")
         seen.built = sorted(key.rpartition("/")[2] for key in stage.build())
@@ -75,16 +83,22 @@ def life(root: Path) -> Iterator[Life]:
         seen.ran["status"] = rehearsal.step("status", "--boot")
         seen.answers["up"] = rehearsal.ask()
         seen.ran["smoke"] = rehearsal.step("smoke")
+        stage.aws.publish_images()  # a newer host image comes out: the live machine keeps its own
         rehearsal.change("serving.max_num_seqs=4")
+        rehearsal.change("serving.text_only=true")
         rehearsal.change("window=6h")
         rehearsal.change("target.zones=[us-east-1b]")
         seen.ran["changed"] = rehearsal.product.pulumi("up", "-s", "g5g-spot", "--yes", "--skip-preview")
         seen.ran["status changed"] = rehearsal.step("status", "--wait")
         _look(seen, stage, "changed")
+        seen.scripts = [data for key, data in stage.aws.stored(BUCKET).items() if key.endswith("/script")]
         _hunt(seen, stage, name, machine, sentinel, control)
         _reclaim(seen, stage, name, machine)
         seen.ran["again"] = rehearsal.step("up", "--yes")
         _look(seen, stage, "again")
+        seen.ends = {name: ends - stage.aws.clock.now() for name, ends in stage.aws.schedules().items()}
+        seen.schedules = [stage.aws.call("scheduler", "GetSchedule", Name=name)["Target"]["Input"] for name in seen.ends]
+        seen.lifecycles = [i.get("InstanceLifecycle", "") for i in _instances(stage)]
         seen.ran["down"] = rehearsal.step("down", "--yes")
         rehearsal.verdict.read(stage.cloud.ledger, rehearsal._before)
         seen.left = list(rehearsal.verdict.left)
@@ -95,13 +109,20 @@ def _look(seen: Life, stage: Ec2SpotStage, step: str) -> tuple[str, Any]:
     """The one instance, the servers on it, and how often its association has run."""
     ((name, machine),) = stage.aws.machines().items()
     seen.instance[step] = name
-    seen.servers[step] = machine.exec(SERVERS).stdout.split()
+    seen.servers[step] = machine.exec(SERVERS).stdout.splitlines()
     runs = 0
     for association in stage.aws.call("ssm", "ListAssociations")["Associations"]:
         found = stage.aws.call("ssm", "DescribeAssociationExecutions", AssociationId=association["AssociationId"])
         runs += len(found["AssociationExecutions"])
     seen.runs[step] = runs
     return name, machine
+
+
+def _instances(stage: Ec2SpotStage) -> list[dict[str, Any]]:
+    """What EC2 tells of the machines that are not gone."""
+    running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    found = stage.aws.call("ec2", "DescribeInstances", Filters=running)["Reservations"]
+    return [instance for reservation in found for instance in reservation["Instances"]]
 
 
 def _reclaim(seen: Life, stage: Ec2SpotStage, name: str, machine: Any) -> None:
@@ -215,8 +236,11 @@ def test_a_changed_flag_reaches_the_live_machine_by_plain_pulumi(life):
     counted = Ended(0, life.ran["changed"].stdout).changes()
     assert set(counted) == {"updated", "unchanged"} and counted["updated"] == 2  # the script and what hands it over
     assert len(life.servers["changed"]) == 1 and life.servers["changed"] != life.servers["up"]
+    assert "--max-num-seqs 4" in life.servers["changed"][0]
     changed = life.ran["status changed"].document
     assert changed["script"]["running"] == changed["script"]["wanted"] != life.ran["status"].document["script"]["running"]
+    (script,) = life.scripts
+    assert b'{"image":0,"audio":0}' in script
 
 
 def test_a_window_and_a_zone_are_ignored_with_a_word(life):
@@ -245,7 +269,13 @@ def test_at_a_reclaim_the_running_request_finishes_and_nobody_new_gets_in(life):
 
 def test_up_makes_a_new_machine_and_down_leaves_nothing(life):
     assert life.instance["again"] != life.instance["up"]
-    assert life.ran["again"].document["state"] == "serving"
+    assert life.ran["again"].document["state"] == "serving" and life.lifecycles == ["spot"]
+    said = life.ran["again"].stderr
+    assert re.search(r"this machine's clock is \d min behind the cloud's: the window counts from the cloud's", said)
+    (left,) = life.ends.values()
+    assert SIX_HOURS_S - 600 < left <= SIX_HOURS_S  # as the stack file says by now
+    assert "updating scheduler/schedule clock" in said and "updating ssm/association script" in said
+    assert [json.loads(target) for target in life.schedules] == [{"InstanceIds": [life.instance["again"]]}]
     assert life.left == [] and life.rehearsal.verdict.exit_code == 0
     assert life.rehearsal.verdict.host_left == []
 
