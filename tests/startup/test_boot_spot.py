@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from startup.render import render
-from startup.spec import BootSpec
 from startup.turing import patch
 from startup.turing.tree import MODULE
 from startup.unit import config_hash
@@ -114,24 +113,14 @@ def test_a_second_boot_has_nothing_to_do(used: tuple[World, Boot]) -> None:
     assert len(spot.asked("secretsmanager")) == 1 and len(spot.containers()) == 1
 
 
-def flagged(sequences: str) -> BootSpec:
-    return replace(SPOT, vllm_options=(*SPOT.vllm_options, "--max-num-seqs", sequences))
-
-
-def test_a_changed_flag_makes_another_server_of_it(used: tuple[World, Boot]) -> None:
+def test_again_runs_a_changed_script_which_makes_another_server_of_it(used: tuple[World, Boot]) -> None:
     spot, _ = used
-    changed = flagged("8")
-    third = boot(spot, changed)
-    assert (third.code, third.status.script) == (0, render(changed).sha256), third.out
-    assert [c["label"] for c in spot.containers()] == [config_hash(changed)]
-
-
-def test_again_runs_a_changed_script(used: tuple[World, Boot]) -> None:
-    spot, _ = used
-    sha = spot.install(flagged("4"))
+    changed = replace(SPOT, vllm_options=(*SPOT.vllm_options, "--max-num-seqs", "8"))
+    sha = spot.install(changed)
     assert spot.start("again", sha).wait(120) == 0
     status = spot.status()
-    assert status is not None and status.script == sha and status.state == "serving"
+    assert status is not None and (status.script, status.state) == (sha, "serving")
+    assert [c["label"] for c in spot.containers()] == [config_hash(changed)]
 
 
 def test_a_reclaim_is_said_and_lets_nobody_new_in(used: tuple[World, Boot]) -> None:
