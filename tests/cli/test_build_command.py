@@ -1,7 +1,11 @@
-"""The real `flexserve build` against the local AWS, whose machines never speak: what Ctrl-C and a kill leave."""
+"""The real `flexserve build` against the local AWS, whose machines never speak: what Ctrl-C and a kill leave.
+
+That `up` makes nothing without a build is of `rehearsal/test_life_builder`.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -14,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from flexserve import cli
 from rehearsal.cloud.aws import LocalAwsCloud, Pace
 from rehearsal.project import private_copy
 from rehearsal.run import pulumi_environment
@@ -104,19 +109,28 @@ def test_a_killed_build_is_watched_by_the_next_and_ended_by_down(here):
     assert here.bills() == [] and not (here.project / ".flexserve/builder/g5g-spot.json").exists()
 
 
-def test_up_says_that_the_build_is_missing_before_it_makes_anything(here):
-    code, document, _ = here.run("up", "--yes", "--no-wait")
-    assert code == 3 and document["error"]["kind"] == "no-build" and here.bills() == []
-    assert "flexserve build -s g5g-spot" in document["error"]["way_out"]
+@pytest.fixture
+def inside(here, monkeypatch, capsys):
+    """A command in this process: it ends before any machine is made, and starting one costs a second."""
+    for name, value in here.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(here.project)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    def run(*words):
+        code = cli.main((*words, "-s", STACK, "--json"))
+        return code, json.loads(capsys.readouterr().out)
+
+    return run
 
 
-def test_it_asks_first_and_there_is_nobody_to_ask(here):
-    code, document, _ = here.run("build")
-    assert code == 2 and document["error"]["way_out"] == "add --yes"
+def test_it_asks_first_and_there_is_nobody_to_ask(here, inside):
+    code, document = inside("build")
+    assert code == 2 and document["error"]["way_out"] == "add --yes" and here.bills() == []
 
 
-def test_plan_says_what_it_takes(here):
-    code, document, _ = here.run("plan")
+def test_plan_says_what_it_takes(inside):
+    code, document = inside("plan")
     builder = document["build"]["builder"]
     assert code == 0 and (builder["machine_type"], builder["minutes"], builder["usd"]) == ("m7g.8xlarge", 27, None)
     assert builder["usd_at_most"] == 0.59 and builder["unknown"] == ["m7g.8xlarge, spot"]
