@@ -1,6 +1,6 @@
 """Run under a Python that has Triton, no torch and no vLLM: what a module's own tile selection launches, and its shared memory.
 
-`python measure.py` reads `{"runs", "cells"}` as JSON from stdin and prints the results of each run. The module is the
+`python measure.py` reads `{"runs", "cells", "known"}` as JSON from stdin and prints the results of each run. The module is the
 real one; what it imports of torch and vLLM is stubbed, the launch is caught, and what was launched is compiled for sm_75. Nothing
 of this project is imported here: the two environments share this file only.
 """
@@ -8,6 +8,7 @@ of this project is imported here: the two environments share this file only.
 from __future__ import annotations
 
 import enum
+import hashlib
 import importlib.util
 import inspect
 import json
@@ -235,16 +236,17 @@ def shared(kernel: Any, launched: dict[str, Any], whole: bool = False) -> int:
     return int(module.get_int_attr("ttg.shared"))
 
 
-def measure(runs: list[dict[str, Any]], cells: list[dict[str, Any]]) -> dict[str, Any]:
+def measure(runs: list[dict[str, Any]], cells: list[dict[str, Any]], known: dict[str, int] | None = None) -> dict[str, Any]:
     """The cells of each run, with tile and bytes; a run has a name, a tree, a capability and `compiled`.
 
-    `compiled`: `no`, `memory` or `whole` (see `shared`). Equal launches of equal kernels are compiled once.
+    `compiled`: `no`, `memory` or `whole` (see `shared`). Equal launches of equal kernels are compiled once, by one Triton to one
+    depth; `known` has those of earlier measurements, and is in the answer with the new ones.
     """
     import triton
     import triton.language as tl
 
-    known: dict[str, int] = {}
-    found: dict[str, Any] = {"triton": triton.__version__}
+    known = {} if known is None else known
+    found: dict[str, Any] = {"triton": triton.__version__, "known": known}
     for run in runs:
         module = load(Path(run["tree"]), Platform(tuple(run["capability"])), triton, tl)
         found[run["name"]] = results = []
@@ -255,7 +257,9 @@ def measure(runs: list[dict[str, Any]], cells: list[dict[str, Any]]) -> dict[str
                 kernel = getattr(module, KERNEL)
                 source = source_of(kernel, launched)
                 options = [launched.get(name) for name in ("num_warps", "num_stages")]
-                key = repr((kernel.cache_key, source.signature, source.constants, source.attrs, options))
+                launch = (source.signature, source.constants, source.attrs, options)
+                text = repr((triton.__version__, run["compiled"], kernel.cache_key, *launch))
+                key = hashlib.sha256(text.encode()).hexdigest()
                 if key not in known:
                     known[key] = shared(kernel, launched, run["compiled"] == "whole")
                 result["bytes"] = known[key]
@@ -265,4 +269,4 @@ def measure(runs: list[dict[str, Any]], cells: list[dict[str, Any]]) -> dict[str
 
 if __name__ == "__main__":
     asked = json.load(sys.stdin)
-    json.dump(measure(asked["runs"], asked["cells"]), sys.stdout)
+    json.dump(measure(asked["runs"], asked["cells"], asked.get("known")), sys.stdout)

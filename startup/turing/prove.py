@@ -83,28 +83,33 @@ def prove(
     *,
     whole: bool = False,
     groups: Sequence[int] = GROUPS,
+    known: dict[str, int] | None = None,
 ) -> Proof:
     """Measure the module of each (release, tree) with and without the patch. Trees with equal files are measured once.
 
-    The trees are left as they are. Raises `Refused` for a tree of unknown shape, `CannotTell` when nothing could be compiled.
+    `known`: bytes by launch (`measure`) that are taken instead of compiling it again, and where new ones are put; it belongs to one
+    Triton and one `measure.py`. The trees are left as they are. Raises `Refused` for a tree of unknown shape, `CannotTell` when
+    nothing could be compiled.
     """
     cells: list[Cell] = []
     problems: list[str] = []
     wanted = [cell for cell in asked(layers) if cell["group"] in groups]
-    known: dict[tuple[bytes, ...], dict[str, Any]] = {}
+    seen: dict[tuple[bytes, ...], dict[str, Any]] = {}
+    launches = {} if known is None else known
     for name, tree in trees:
         files = {file.name: file.read_bytes() for file in map(_ops(tree).joinpath, MODULES)}
         original = patch.revert(files[MODULE.name])
         key = (files["triton_attention_helpers.py"], original)
-        if key not in known:
-            known[key] = _measured(files, original, wanted, python, "whole" if whole else "memory")
-        found = known[key]
+        if key not in seen:
+            seen[key] = _measured(files, original, wanted, python, "whole" if whole else "memory", launches)
+            launches.update(seen[key]["known"])
+        found = seen[key]
         mine = [_cell(name, before, after) for before, after in zip(found["before"], found["after"], strict=True)]
         cells += mine
         problems += judge(name, mine)
         if [c["tile"] for c in found["ampere_before"]] != [c["tile"] for c in found["ampere_after"]]:
             problems.append(f"{name}: the patch changes a tile at compute capability 8.0")
-    return Proof(tuple(cells), tuple(problems), next((f["triton"] for f in known.values()), ""))
+    return Proof(tuple(cells), tuple(problems), next((f["triton"] for f in seen.values()), ""))
 
 
 def judge(release: str, cells: Sequence[Cell]) -> list[str]:
@@ -164,7 +169,7 @@ def _cell(release: str, before: dict[str, Any], after: dict[str, Any]) -> Cell:
 
 
 def _measured(
-    files: dict[str, bytes], original: bytes, wanted: list[dict[str, Any]], python: Path, compiled: str
+    files: dict[str, bytes], original: bytes, wanted: list[dict[str, Any]], python: Path, compiled: str, known: dict[str, int]
 ) -> dict[str, Any]:
     """Run `measure.py` under Triton's Python over two copies of the files, one patched."""
     with tempfile.TemporaryDirectory(prefix="turing-") as scratch:
@@ -179,10 +184,9 @@ def _measured(
             for arm in ("before", "after")
         ]
         argv = [str(python), "-I", "-W", "ignore", measure.__file__]
+        asked = json.dumps({"runs": runs, "cells": wanted, "known": known})
         try:
-            done = subprocess.run(
-                argv, input=json.dumps({"runs": runs, "cells": wanted}), capture_output=True, text=True, timeout=_LIMIT_S
-            )
+            done = subprocess.run(argv, input=asked, capture_output=True, text=True, timeout=_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise CannotTell(f"compiling took more than {_LIMIT_S} s") from None
     if done.returncode != 0:
