@@ -53,8 +53,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: looking through it again and again took a sixth of the tests' own time."""
-    gc.collect()
+    """What was imported and collected stays: looking through it again and again took a sixth of the tests' own time. What little
+    of it is garbage stays too: to look for that takes up to a second.
+    """
     gc.freeze()
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # the images are ours; read when moto's EC2 is loaded
+os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")  # AWS sends no such headers; read when an application is made
 
 import moto.backends
 import moto.core.responses
@@ -29,7 +30,6 @@ from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.test import run_wsgi_app
 
-from rehearsal.botocore_once import share
 from rehearsal.cloud.aws.http import HttpAnswer, HttpRequest
 
 USED = ("ec2", "iam", "s3", "secretsmanager", "ssm", "sts")
@@ -63,7 +63,6 @@ def _tags_of(thing: Any) -> list[dict[str, str]]:
 
 
 _once()
-share()
 
 
 def _utcnow() -> datetime:
