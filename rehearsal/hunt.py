@@ -21,6 +21,7 @@ from typing import Self
 CHUNK = 8 << 20
 BLOCK = 64 << 10
 MAX_PACKED = 256 << 20  # unpacked bytes looked at per packed stream
+EVERYTHING_S = 1.0
 GZIP_MAGIC = b"\x1f\x8b\x08"
 
 
@@ -130,6 +131,8 @@ class ProcessWatch:
         self.seen: dict[str, set[str]] = {token: set() for token in tokens}
         self._wanted = [(token.encode(), found) for token, found in self.seen.items()]
         self._every_s = every_s
+        self._looks = 0
+        self._known: dict[str, bytes] = {}  # by process: the arguments with which its environment was read
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="process watch", daemon=True)
 
@@ -147,13 +150,25 @@ class ProcessWatch:
             time.sleep(self._every_s)
 
     def look(self) -> None:
-        """One sample. There are twenty a second, of all processes: read by system calls, at a third of what a `Path` costs."""
+        """One sample. There are twenty a second, of all processes: read by system calls, at a third of what a `Path` costs.
+
+        An environment comes with an exec, and so do arguments: where these are as before it is read once a second.
+        """
         own = str(os.getpid())
+        self._looks += 1
+        if self._looks * self._every_s >= EVERYTHING_S:
+            self._looks = 0
+            self._known.clear()
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit() or entry.name == own:
                 continue
-            for part in ("cmdline", "environ"):
-                data = _read(f"{entry.path}/{part}")
+            arguments = _read(f"{entry.path}/cmdline")
+            if arguments and self._known.get(entry.name) == arguments:
+                continue
+            environment = _read(f"{entry.path}/environ")
+            if environment:  # one that is in the middle of an exec has none yet
+                self._known[entry.name] = arguments
+            for part, data in (("cmdline", arguments), ("environ", environment)):
                 for spelt, found in self._wanted:
                     if spelt in data:
                         found.add(f"{part} of {_command(Path(entry.path))}")
@@ -167,7 +182,7 @@ def _read(path: str) -> bytes:
         return b""
     try:
         data = block = os.read(file, BLOCK)
-        while block:
+        while len(block) == BLOCK:
             block = os.read(file, BLOCK)
             data += block
         return data
