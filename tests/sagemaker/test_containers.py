@@ -73,14 +73,48 @@ def stand(room: MachineRoom) -> Iterator[Stand]:
     hosts.machine().delete()
 
 
+@dataclass
+class Built:
+    """An image that was built a second time, after the first build's machine lost its power. `digest` is the image's."""
+
+    spec: BootSpec
+    killed: Build
+    again: Build
+    tags: tuple[tuple[str, ...], ...]  # between the two
+    digest: str = ""
+
+
 @pytest.fixture(scope="module")
-def built(stand: Stand) -> tuple[BootSpec, str]:
-    """The spec and the digest of its image."""
-    spec = stand.spec()
-    build = stand.build(spec)
-    assert build.succeeded, build.log
+def built(stand: Stand) -> Built:
+    """The wrapper alone, as for an L4: a life of sagemaker-t4 builds and serves the patched one."""
+    whole = stand.spec()
+    assert whole.sagemaker is not None
+    spec = replace(whole, sagemaker=replace(whole.sagemaker, gpu="L4", capability="8.9", patch=False))
+    killed = _killed(stand, spec)
+    tags = tuple(m.tags for m in stand.registry.manifests(REPOSITORY, ACCOUNT))
+    made = Built(spec, killed, stand.build(spec), tags)
+    assert made.again.succeeded, made.again.log
     [found] = [m for m in stand.registry.manifests(REPOSITORY, ACCOUNT) if image.image_key(spec) in m.tags]
-    return spec, found.digest
+    made.digest = found.digest
+    return made
+
+
+def _killed(stand: Stand, spec: BootSpec) -> Build:
+    """A build in a machine of its own, whose power is cut."""
+    builder = Builder(stand.room, stand.gate)
+    builds: list[Build] = []
+    thread = threading.Thread(target=lambda: builds.append(stand.build(spec, builder)))
+    thread.start()
+
+    def pushing() -> bool:
+        return any("Step 3/" in (m.machine.folder / "out/codebuild-1/log").read_text() for m in builder.machines.values())
+
+    until(pushing, 120)
+    for machine in list(builder.machines.values()):
+        machine.machine.power_cut()
+    thread.join(60)
+    [build] = builds
+    return build
 
 
 def asked(container: DockerContainer, method: str, path: str, body: object = None) -> tuple[int, bytes]:
@@ -110,8 +144,14 @@ def serving(container: DockerContainer) -> None:
         raise AssertionError(container.logs()[-4000:]) from None
 
 
-def test_what_was_pushed_is_what_sagemaker_takes(stand: Stand, built: tuple[BootSpec, str]) -> None:
-    spec, digest = built
+def test_a_build_that_was_killed_is_built_again(built: Built) -> None:
+    assert not built.killed.succeeded and "machine is gone" in built.killed.log
+    assert not any(image.image_key(built.spec) in tags for tags in built.tags)
+    assert built.again.succeeded and PASSWORD not in built.again.log and SECRET_KEY not in built.again.log
+
+
+def test_what_was_pushed_is_what_sagemaker_takes(stand: Stand, built: Built) -> None:
+    spec, digest = built.spec, built.digest
     [found] = [m for m in stand.registry.manifests(REPOSITORY, ACCOUNT) if m.digest == digest]
     assert found.tags == (image.image_key(spec),)
     assert manifest.problem(found.body, found.media_type) == ""
@@ -123,17 +163,17 @@ def test_what_was_pushed_is_what_sagemaker_takes(stand: Stand, built: tuple[Boot
     assert SENTINEL.encode() not in config and ARN.encode() not in config
 
 
-def test_it_is_never_built_twice(stand: Stand, built: tuple[BootSpec, str]) -> None:
-    spec, digest = built
+def test_it_is_never_built_twice(stand: Stand, built: Built) -> None:
+    spec, digest = built.spec, built.digest
     again = stand.build(spec)
     assert again.succeeded and "is there already" in again.log and "Step 1/" not in again.log
     assert [m.digest for m in stand.registry.manifests(REPOSITORY, ACCOUNT)] == [digest]
 
 
-def test_it_serves_with_the_token_in_its_environment_alone(stand: Stand, built: tuple[BootSpec, str]) -> None:
-    spec, digest = built
+def test_it_serves_with_the_token_in_its_environment_alone(stand: Stand, built: Built) -> None:
+    spec, digest = built.spec, built.digest
     side = Side(secret=SENTINEL, denied_first=2)  # the role's right to the secret comes late
-    container = stand.run("i-served", f"{HOST}/{REPOSITORY}@{digest}", spec, side)
+    container = stand.run("i-served", f"{HOST}/{REPOSITORY}@{digest}", spec, side, "ml.g6.xlarge")
     container.start()
     try:
         serving(container)
@@ -161,8 +201,8 @@ def test_it_serves_with_the_token_in_its_environment_alone(stand: Stand, built: 
         container.connect()
 
 
-def test_unpatched_on_a_t4_it_dies_again_and_again(stand: Stand, built: tuple[BootSpec, str]) -> None:
-    spec, _ = built
+def test_unpatched_on_a_t4_it_dies_again_and_again(stand: Stand, built: Built) -> None:
+    spec = built.spec
     as_it_is = replace(spec, secret=None, sagemaker=replace(spec.sagemaker, repository="", patch=False, secret_arn=""))
     container = stand.run("i-unpatched", spec.image_reference, as_it_is, Side())
     container.start()
@@ -173,8 +213,8 @@ def test_unpatched_on_a_t4_it_dies_again_and_again(stand: Stand, built: tuple[Bo
         container.stop()
 
 
-def test_a_pull_that_is_refused_says_why(stand: Stand, built: tuple[BootSpec, str]) -> None:
-    spec, digest = built
+def test_a_pull_that_is_refused_says_why(stand: Stand, built: Built) -> None:
+    spec, digest = built.spec, built.digest
     stand.gate.forbidden.add(REPOSITORY)
     try:
         with pytest.raises(CannotPull, match="not authorized to perform: ecr:BatchGetImage"):
@@ -211,29 +251,6 @@ def test_a_base_that_will_not_do_ends_the_build(stand: Stand, base: Base, words:
     failed = {phase.name: phase.message for phase in build.phases if phase.status == "FAILED"}
     assert "bash build.sh build" in failed["BUILD"]
     assert not any(image.image_key(spec) in m.tags for m in stand.registry.manifests(REPOSITORY, ACCOUNT))
-
-
-def test_a_build_that_was_killed_is_built_again(stand: Stand) -> None:
-    whole = stand.spec()
-    assert whole.sagemaker is not None
-    spec = replace(whole, sagemaker=replace(whole.sagemaker, gpu="L4", capability="8.9", patch=False))  # the wrapper alone
-    builder = Builder(stand.room, stand.gate)  # a machine of its own, whose power is cut
-    builds: list[Build] = []
-    thread = threading.Thread(target=lambda: builds.append(stand.build(spec, builder)))
-    thread.start()
-
-    def pushing() -> bool:
-        return any("Step 3/" in (m.machine.folder / "out/codebuild-1/log").read_text() for m in builder.machines.values())
-
-    until(pushing, 120)
-    for machine in list(builder.machines.values()):
-        machine.machine.power_cut()
-    thread.join(60)
-    assert [build.succeeded for build in builds] == [False] and "machine is gone" in builds[0].log
-    assert not any(image.image_key(spec) in m.tags for m in stand.registry.manifests(REPOSITORY, ACCOUNT))
-    again = stand.build(spec)
-    assert again.succeeded, again.log
-    assert PASSWORD not in again.log and SECRET_KEY not in again.log
 
 
 def test_an_images_tag_and_the_image_can_be_dropped(stand: Stand) -> None:
