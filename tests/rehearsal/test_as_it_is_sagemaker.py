@@ -69,6 +69,7 @@ def seen(root: Path) -> Iterator[Seen]:
                 for t in stage.aws.call("sagemaker", "ListTags", ResourceArn=config["EndpointConfigArn"])["Tags"]
             }
             told.image = stage.cluster.running()[-1].spec.image
+            told.ran["preview"] = rehearsal.product.pulumi("preview", "-s", STACK, "--expect-no-changes")
             step("down", "down", "--yes", "--purge")
         told.left = [item.name for item in rehearsal.verdict.left]
         yield told
@@ -100,6 +101,10 @@ def test_it_is_up_on_the_host_image_for_what_the_image_says_and_answers(seen):
         "ml.g6.xlarge", "al2023-ami-sagemaker-inference-gpu-4-1",
     )  # fmt: skip
     assert seen.tags["flexserve-cuda"] == "13.0.2"
+
+
+def test_once_it_is_up_the_program_wants_nothing_else(seen):
+    assert seen.ran["preview"].returncode == 0, seen.ran["preview"].stdout + seen.ran["preview"].stderr
 
 
 def test_nothing_is_left_but_the_log_of_the_one_that_failed(seen):
