@@ -45,11 +45,6 @@ class Here:
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def run(self, *words: str) -> tuple[int, dict[str, object], str]:
-        process = self.start(*words, "-s", STACK, "--json")
-        out, err = process.communicate(timeout=300)
-        return process.returncode, json.loads(out), err
-
     def begun(self) -> subprocess.Popen[str]:
         """A build that watches its machine."""
         process = self.start("build", "-s", STACK, "--yes", "--json")
@@ -78,6 +73,22 @@ def here(tmp_path_factory, root) -> Iterator[Here]:
         yield Here(cloud, project, environment)
 
 
+@pytest.fixture
+def inside(here, monkeypatch, capsys):
+    """A command in this process, where it is nobody's to stop: starting another costs a second."""
+    for name, value in here.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(here.project)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    def run(*words):
+        code = cli.main((*words, "-s", STACK, "--json"))
+        said = capsys.readouterr()
+        return code, json.loads(said.out), said.err
+
+    return run
+
+
 def test_ctrl_c_ends_the_builder_and_nothing_bills(here):
     process = here.begun()
     assert here.bills()
@@ -88,12 +99,12 @@ def test_ctrl_c_ends_the_builder_and_nothing_bills(here):
     assert not [name for name in here.cloud.state.moto.backend("s3").buckets if name.startswith("fs-")]
 
 
-def test_a_killed_build_is_watched_by_the_next_and_ended_by_down(here):
+def test_a_killed_build_is_watched_by_the_next_and_ended_by_down(here, inside):
     process = here.begun()
     process.kill()
     process.communicate(timeout=60)
     (before,) = here.machines()
-    code, document, err = here.run("status")
+    code, document, err = inside("status")
     builder = document["build"]["builder"]
     assert (code, document["state"], document["build"]["kept"]) == (0, "absent", None), err
     assert builder["where"] == "us-east-1a" and builder["since"] and builder["key"] == document["build"]["key"]
@@ -104,33 +115,18 @@ def test_a_killed_build_is_watched_by_the_next_and_ended_by_down(here):
     second.kill()
     second.communicate(timeout=60)
     assert here.machines() == [before]
-    code, document, err = here.run("down", "--yes")
+    code, document, err = inside("down", "--yes")
     assert code == 0 and before in {thing.get("name") for thing in document["deleted"]}, err
     assert here.bills() == [] and not (here.project / ".flexserve/builder/g5g-spot.json").exists()
 
 
-@pytest.fixture
-def inside(here, monkeypatch, capsys):
-    """A command in this process: it ends before any machine is made, and starting one costs a second."""
-    for name, value in here.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(here.project)
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-
-    def run(*words):
-        code = cli.main((*words, "-s", STACK, "--json"))
-        return code, json.loads(capsys.readouterr().out)
-
-    return run
-
-
 def test_it_asks_first_and_there_is_nobody_to_ask(here, inside):
-    code, document = inside("build")
+    code, document, _ = inside("build")
     assert code == 2 and document["error"]["way_out"] == "add --yes" and here.bills() == []
 
 
 def test_plan_says_what_it_takes(inside):
-    code, document = inside("plan")
+    code, document, _ = inside("plan")
     builder = document["build"]["builder"]
     assert code == 0 and (builder["machine_type"], builder["minutes"], builder["usd"]) == ("m7g.8xlarge", 27, None)
     assert builder["usd_at_most"] == 0.59 and builder["unknown"] == ["m7g.8xlarge, spot"]
