@@ -67,7 +67,7 @@ def life(root: Path) -> Iterator[Life]:
     with rehearsal:
         stage = rehearsal.stage
         assert isinstance(stage, Ec2SpotStage)
-        stage.behaviour.holds.clear()  # nothing here is of how long it takes, and a role that is late is of `test_life_builder`
+        stage.behaviour.holds.clear()  # nothing here is of how long it takes; a late role is of `test_builder_ec2_spot`
         stage.aws.delay_iam(0.0)
         seen.ran["build"] = rehearsal.step("build", "--yes")
         seen.ran["build again"] = rehearsal.step("build", "--yes")

@@ -36,7 +36,6 @@ IMAGE_PACKAGES = (
     "bash",
     "dash",
     "coreutils",
-    "curl",
     "ca-certificates",
 )
 """The container image's system: enough for a small server in Python."""
