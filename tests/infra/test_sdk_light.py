@@ -14,11 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 COMPONENTS = sorted((ROOT / "infra" / "targets").glob("*/component.py"))
 
 RUN = """
-import json, sys
+import importlib, json, sys
 import {sdk} as sdk
 from infra.clouds.sdk import lighten
 lighten(sdk, {package!r})
 package = sdk.{package}
+for name in {names!r}:
+    if name.startswith("get_"):  # a module and its function have one name
+        importlib.import_module(package.__name__ + "." + name)
 light = {{name: getattr(package, name) for name in {names!r}}}
 few = len([m for m in sys.modules if m.startswith(package.__name__ + ".")])
 missing = []

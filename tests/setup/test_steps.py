@@ -276,17 +276,21 @@ def test_a_shim_that_lost_its_home_is_passed_over(tmp_path):
     assert seen.returncode == 0 and seen.stdout.strip() == real
 
 
-UNOPTIMIZED = 'for last; do :; done; [ "$last" != optimized ] && echo /slow'
+def compiled(place, how):
+    """A shim of a Python that is in another place, and was compiled with these arguments: the probe runs, and sees that."""
+    change = f"import sys, sysconfig; sysconfig.get_config_var = lambda _: {how!r}; sys._base_executable = {place!r}"
+    return f'exec {sys.executable} -I -c "{change}; exec(sys.argv.pop(1))" "$3" "$4"'
 
 
 def test_a_python_that_was_compiled_without_optimization_is_taken_where_there_is_no_other(tmp_path):
-    seen = find_python(tmp_path, environ={}, python3_11=UNOPTIMIZED, python3="echo /fast")
-    assert seen.returncode == 0 and seen.stdout.strip() != "/slow"  # /fast, or this machine's own
+    slow, fast = compiled("/opt/slow", ""), compiled("/opt/fast", "--enable-shared --enable-optimizations")
+    seen = find_python(tmp_path, environ={}, python3_11=slow, python3=fast)
+    assert seen.returncode == 0 and seen.stdout.strip() != "/opt/slow"  # /opt/fast, or this machine's own
 
 
 def test_a_python_that_is_named_is_taken_as_it_is(tmp_path):
-    seen = find_python(tmp_path, environ={"PYTHON": "slow"}, slow=UNOPTIMIZED)
-    assert seen.stdout.strip() == "/slow"
+    seen = find_python(tmp_path, environ={"PYTHON": "slow"}, slow=compiled("/opt/slow", ""))
+    assert seen.stdout.strip() == "/opt/slow"
 
 
 def test_bytecode_that_takes_too_long_stops_nobody(host, work, command):
