@@ -149,7 +149,8 @@ def sweep(
     for thing in live.inventory(ref):
         if thing.kept and not purge:
             continue
-        say(f"deletes {thing.kind} {thing.name} in {thing.where}, which {who} left")
+        why = "kept until now, and --purge is given" if thing.kept else f"still there after {who}"
+        say(f"deletes {thing.kind} {thing.name} in {thing.where}: {why}")
         try:
             live.delete(thing)
         except FlexserveError as error:

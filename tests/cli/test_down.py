@@ -99,6 +99,17 @@ def test_kept_on_purpose_is_listed_and_purged():
     assert run(world, purge=True).kept == () and world.live.deleted == ["cache"]
 
 
+def test_why_something_is_deleted_by_id_is_said():
+    world = World().lives()
+    world.live.things = [CACHE, DISK]
+    said: list[str] = []
+    down(world.parts(), purge=True, say=said.append, tokens=lambda ref: None)
+    assert said == [
+        "deletes disk cache in europe-west4-a: kept until now, and --purge is given",
+        "deletes disk fs-1-boot in europe-west4-a: still there after the engine",
+    ]
+
+
 def test_an_expired_deployment_is_a_clean_down():
     world = World().lives()
     world.live.machine, world.live.passed = None, timedelta(hours=9)
