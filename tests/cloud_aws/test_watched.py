@@ -3,9 +3,12 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from infra.targets.sagemaker import rights
+from infra.targets.sagemaker.names import Names
 from tests.cloud_aws.conftest import refused
 from tests.cloud_aws.hosting import NAME, Hosted, hosted
 
@@ -68,7 +71,7 @@ def test_an_alarm_bills_and_a_budget_does_not(world: Hosted) -> None:
     assert world.left() == ["repository"]
 
 
-def clock(world: Hosted, seconds: float, tag: str = "abc") -> None:
+def clock(world: Hosted, seconds: float, tag: str = "abc", *more: dict[str, Any]) -> None:
     statement = {
         "Effect": "Allow",
         "Action": "sagemaker:DeleteEndpoint",
@@ -78,7 +81,7 @@ def clock(world: Hosted, seconds: float, tag: str = "abc") -> None:
     when = datetime.fromtimestamp(world.cloud.clock.now() + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     target = {
         "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint",
-        "RoleArn": world.role("clock", "scheduler.amazonaws.com", statement),
+        "RoleArn": world.role("clock", "scheduler.amazonaws.com", statement, *more),
         "Input": json.dumps({"EndpointName": NAME}),
     }
     off = {"Mode": "OFF"}
@@ -156,6 +159,19 @@ def test_a_target_goes_with_its_endpoint(world: Hosted) -> None:
     assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"] == []
     with refused("ObjectNotFoundException"):
         scaling.deregister_scalable_target(**RESOURCE)
+
+
+def test_the_schedule_ends_one_that_scales_only_with_the_right_to_take_it_out_of_scaling(world: Hosted) -> None:
+    """With the rights that the product gives its clock; first without the second statement."""
+    scaled(world)
+    deletes, unscales = json.loads(rights.clock("us-east-1", Names("abc")))["Statement"]
+    clock(world, 100, "nobody's", deletes)
+    world.cloud.clock.advance(300)
+    assert world.status() == "InService" and "DeregisterScalableTarget" in world.cloud.state.schedules[NAME]["_why"]
+    policy = {"Version": "2012-10-17", "Statement": [deletes, unscales]}
+    world.iam.put_role_policy(RoleName="clock", PolicyName="own", PolicyDocument=json.dumps(policy))
+    world.cloud.clock.advance(300)
+    assert world.cloud.endpoints() == {} and world.cloud.schedules() == {}
 
 
 def test_only_a_variant_that_is_there_can_be_scaled(world: Hosted) -> None:

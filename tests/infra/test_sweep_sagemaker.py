@@ -6,7 +6,8 @@ import msgspec
 
 from infra.kept import FACTS
 from infra.targets.sagemaker.names import Names
-from infra.targets.sagemaker.resources import METRICS, SCALABLE
+from infra.targets.sagemaker.resources import METRICS
+from infra.targets.sagemaker.rights import VARIANTS
 from infra.targets.sagemaker.sweep import KINDS
 from tests.infra.test_component_sagemaker import ACCOUNT, ARN, DIGEST, ID, SAID, SECRET, TODAY, problems, register
 from tests.infra.test_live_sagemaker import project, running, scene
@@ -47,7 +48,7 @@ def test_everything_that_a_deployment_can_make_is_found_and_deleted(scene):
     """Of every kind that the sweep knows there is one."""
     scene.create()
     project(scene)
-    scaled = {"ServiceNamespace": "sagemaker", "ScalableDimension": SCALABLE, "ResourceId": scene.names.resource}
+    scaled = {"ServiceNamespace": "sagemaker", "ScalableDimension": VARIANTS, "ResourceId": scene.names.resource}
     tracking = {"TargetValue": 8.0, "PredefinedMetricSpecification": {"PredefinedMetricType": METRICS["concurrency"]}}
     policy = {"PolicyType": "TargetTrackingScaling", "TargetTrackingScalingPolicyConfiguration": tracking}
     scene.call("application-autoscaling", "register_scalable_target", MinCapacity=1, MaxCapacity=3, **scaled)

@@ -57,10 +57,8 @@ class Stack(pulumi.ComponentResource):
             "endpoint", **r.log_group(plan, kept, self._names.logs), opts=self._opts(retain_on_delete=True)
         )
         role_arn, grants = self._role_to_run(built)
-        self.endpoint = self._endpoint(built, role_arn, [*grants, log])
+        self.endpoint = self._endpoint(built, role_arn, [*grants, log, self._clock(), *self._alarm()])
         self._scaling()
-        self._clock()
-        self._alarm()
         self.register_outputs({})
 
     def outputs(self) -> dict[str, Any]:
@@ -163,15 +161,17 @@ class Stack(pulumi.ComponentResource):
         )
         aws.appautoscaling.Policy("machines", **r.scaling_policy(self._plan, self._kept), opts=self._opts(depends_on=[target]))
 
-    def _clock(self) -> None:
+    def _clock(self) -> aws.scheduler.Schedule:
+        """The clock outside. It is there before anything bills, and goes only after it."""
         policy = rights.clock(r.config(self._plan).region, self._names)
         role = self._role("clock", self._names.clock, rights.SCHEDULER)
         grant = aws.iam.RolePolicy("clock", name=self._names.clock, role=role.name, policy=policy, opts=self._opts())
-        aws.scheduler.Schedule("clock", **r.schedule(self._plan, self._kept, role.arn), opts=self._opts(depends_on=[grant]))
+        return aws.scheduler.Schedule("clock", **r.schedule(self._plan, self._kept, role.arn), opts=self._opts(depends_on=[grant]))
 
-    def _alarm(self) -> None:
-        if r.config(self._plan).alarm is not None:
-            aws.budgets.Budget("alarm", **r.budget(self._plan, self._kept), opts=self._opts())
+    def _alarm(self) -> list[pulumi.Resource]:
+        if r.config(self._plan).alarm is None:
+            return []
+        return [aws.budgets.Budget("alarm", **r.budget(self._plan, self._kept), opts=self._opts())]
 
     def _role(self, key: str, name: str, service: str) -> aws.iam.Role:
         about, trust = f"flexserve {self._plan.deployment.stack}", policies.trust(service)

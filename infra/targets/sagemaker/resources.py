@@ -14,6 +14,7 @@ from infra.clouds.aws.marks import ID_TAG
 from infra.kept import Choice, Kept, OnChange, Wanted
 from infra.targets.sagemaker.environment import environment
 from infra.targets.sagemaker.names import VARIANT, Names
+from infra.targets.sagemaker.rights import VARIANTS
 from startup import image
 from startup.spec import BootSpec, SageMakerBoot, SecretRef
 from verdict.errors import BadConfig
@@ -29,7 +30,6 @@ MACHINE_TYPE = "aws:sagemaker/endpoint:Endpoint"  # Pulumi's type of what serves
 OWN = "own"
 TURING = "7.5"
 DELETE_ENDPOINT = "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint"
-SCALABLE = "sagemaker:variant:DesiredInstanceCount"
 METRICS = {
     "concurrency": "SageMakerVariantConcurrentRequestsPerModelHighResolution",
     "invocations": "SageMakerVariantInvocationsPerInstance",
@@ -166,7 +166,7 @@ def scaling_target(plan: Plan, kept: Kept) -> Args:
     c = config(plan)
     return {
         "service_namespace": "sagemaker",
-        "scalable_dimension": SCALABLE,
+        "scalable_dimension": VARIANTS,
         "resource_id": Names(kept.id).resource,
         "min_capacity": c.count.min,
         "max_capacity": c.count.max,
@@ -181,7 +181,7 @@ def scaling_policy(plan: Plan, kept: Kept) -> Args:
         "name": names.base,
         "policy_type": "TargetTrackingScaling",
         "service_namespace": "sagemaker",
-        "scalable_dimension": SCALABLE,
+        "scalable_dimension": VARIANTS,
         "resource_id": names.resource,
         "target_tracking_scaling_policy_configuration": {
             "target_value": c.scaling.target,

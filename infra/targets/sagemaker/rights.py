@@ -9,6 +9,8 @@ SAGEMAKER, CODEBUILD, SCHEDULER = "sagemaker.amazonaws.com", "codebuild.amazonaw
 PULL = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]
 PUSH = ["ecr:InitiateLayerUpload", "ecr:UploadLayerPart", "ecr:CompleteLayerUpload", "ecr:PutImage"]
 WRITE_LOG = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]
+UNSCALE = ["application-autoscaling:DeregisterScalableTarget", "application-autoscaling:DeleteScalingPolicy"]
+VARIANTS = "sagemaker:variant:DesiredInstanceCount"
 NAMESPACES = ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]
 
 
@@ -42,8 +44,20 @@ def build(region: str, names: Names, base_arn: str, repository_arn: str, object_
 
 
 def clock(region: str, names: Names) -> str:
-    """Delete this deployment's endpoint, and no other."""
-    return document(allow(["sagemaker:DeleteEndpoint"], f"arn:aws:sagemaker:{region}:*:endpoint/{names.base}"))
+    """Delete this deployment's endpoint, and no other; and take it out of scaling, whoever put it there.
+
+    A variant that scales is deregistered with its endpoint, by the rights of whoever deletes it: without them SageMaker refuses the
+    delete. A target's ARN is known only once it is registered. Source: SageMaker, "Delete endpoints configured for auto scaling";
+    the refusal in its own words: awslabs/stable-diffusion-aws-extension issue 161.
+    """
+    named = {"application-autoscaling:service-namespace": "sagemaker", "application-autoscaling:scalable-dimension": VARIANTS}
+    return document(
+        allow(["sagemaker:DeleteEndpoint"], f"arn:aws:sagemaker:{region}:*:endpoint/{names.base}"),
+        {
+            **allow(UNSCALE, f"arn:aws:application-autoscaling:{region}:*:scalable-target/*"),
+            "Condition": {"StringEquals": named},
+        },
+    )
 
 
 def repository_arn(region: str, account: str, name: str) -> str:

@@ -10,6 +10,7 @@ from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
 from infra.clouds.aws.sweeping import GIB, Kind, Thing, calls, delete_bucket, delete_object, delete_role, objects, stored, there
 from infra.targets.sagemaker.names import Names
+from infra.targets.sagemaker.rights import VARIANTS
 from infra.targets.sagemaker.verdicts import MOVING
 from verdict.errors import FlexserveError, TimedOut
 
@@ -162,7 +163,7 @@ def _delete_scaling(session: Session, id_: str) -> None:
         "deregister_scalable_target",
         ServiceNamespace="sagemaker",
         ResourceId=id_,
-        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        ScalableDimension=VARIANTS,
     )
 
 
@@ -176,9 +177,9 @@ def _delete_budget(session: Session, id_: str) -> None:
 
 
 KINDS = (
-    Kind("schedule", _schedules, calls("scheduler", "delete_schedule", "Name")),
     Kind("scaling", _scaling, _delete_scaling),
     Kind("endpoint", _endpoints, calls("sagemaker", "delete_endpoint", "EndpointName"), _no_endpoint, settle),
+    Kind("schedule", _schedules, calls("scheduler", "delete_schedule", "Name")),
     Kind("endpoint-config", _configs, calls("sagemaker", "delete_endpoint_config", "EndpointConfigName")),
     Kind("model", _models, calls("sagemaker", "delete_model", "ModelName")),
     Kind("build-project", _projects, _delete_project),
@@ -189,7 +190,8 @@ KINDS = (
     Kind("repository", _repositories, _delete_repository),
     Kind("role", _roles, delete_role),
 )
-"""In the order in which they can be deleted: SageMaker frees the machines with the role, so that goes last."""
+"""In the order in which they can be deleted: SageMaker frees the machines with the role, so that goes last. The schedule goes after
+the endpoint, which it still ends where the delete fails."""
 
 
 def _endpoint_price(w: Where, endpoint: dict[str, Any]) -> float | None:

@@ -37,6 +37,10 @@ class Scaling:
     points: dict[Key, list[float]] = field(default_factory=dict)
     scaled_at: dict[Key, float] = field(default_factory=dict)
 
+    def of(self, endpoint: str) -> list[Json]:
+        """The targets among an endpoint's variants."""
+        return [target for key, target in self.targets.items() if key[1].startswith(f"endpoint/{endpoint}/variant/")]
+
 
 def _key(params: Json) -> Key:
     return params["ServiceNamespace"], params["ResourceId"], params["ScalableDimension"]

@@ -165,7 +165,7 @@ def _fire(state: State, schedule: Json, tried: int) -> None:
         try:
             _invoke(state, schedule["Target"])
         except AwsError as failed:
-            schedule["_failed"] = failed.code
+            schedule["_failed"], schedule["_why"] = failed.code, str(failed)
             if tried < int(schedule["Target"]["RetryPolicy"].get("MaximumRetryAttempts", 185)):
                 schedule["_event"] = state.clock.after(AGAIN_S, lambda: _fire(state, schedule, tried + 1))
                 return
@@ -200,5 +200,15 @@ def _delete_endpoint(state: State, target: Json) -> None:
     context |= {f"sagemaker:ResourceTag/{k}": v for k, v in state.sagemaker.tags.get(arn, {}).items()}
     if not state.may(role, "sagemaker:DeleteEndpoint", arn, context):
         raise AwsError("AccessDeniedException", f"not authorized to perform: sagemaker:DeleteEndpoint on resource: {arn}", 400)
+    for scaled in state.scaling.of(name):
+        named = {"service-namespace": scaled["ServiceNamespace"], "scalable-dimension": scaled["ScalableDimension"]}
+        context = {f"application-autoscaling:{key}": value for key, value in named.items()}
+        if not state.may(role, "application-autoscaling:DeregisterScalableTarget", scaled["ScalableTargetARN"], context):
+            raise AwsError(
+                "AccessDeniedException",
+                "An Application AutoScaling scalable target exists for a variant being deleted, and the IAM identity used to "
+                "invoke DeleteEndpoint does not have application-autoscaling:DeregisterScalableTarget permission to deregister the "
+                "scalable target.",
+            )
     endpoints.remove(state, endpoints.find(state, name))
     billing.settle(state)
