@@ -1,7 +1,8 @@
 """The project that a command works on: its root, its stacks, Pulumi, and what the state says.
 
-State is read with `pulumi stack output` and `pulumi stack export` (0.2 s each), never through the Automation API. What was read
-holds for a moment, so that the steps of one command do not each ask again, and never while our own engine writes, or from before.
+State is read with one `pulumi stack export` (0.2 s), never through the Automation API: outputs, and what the program keeps. What
+was read holds for a moment, so that the steps of one command do not each ask again, and never while our own engine writes, or from
+before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from infra.state import State, from_export
 from verdict.errors import BadConfig, FlexserveError, NoAccess
 from verdict.places import below_home
 
@@ -28,7 +30,6 @@ _NO_STACK = "no stack named"
 _NO_FOLDER = "unable to open state directory"
 _NO_LOGIN = r"(?i)PULUMI_ACCESS_TOKEN must be set|log ?in|no credentials"
 _PASSPHRASE = r"(?i)passphrase must be set|incorrect passphrase"
-STASH = "pulumi:index:Stash"
 MOMENT_S = 5.0
 """So long what was read holds. Somebody else's `up` or `down` takes longer, and whoever is asked for consent takes his time."""
 
@@ -38,7 +39,7 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[tuple[str, ...], tuple[float, dict[str, object] | None]] = {}
+        self._known: dict[str, tuple[float, State | None]] = {}
         self._turns = 0
 
     @property
@@ -53,22 +54,20 @@ class Project:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def state(self, stack: str) -> State | None:
+        """What the backend has of the stack; None when it has no such stack."""
+        turn, now = self._turns, time.monotonic()
+        at, known = self._known.get(stack, (None, None))
+        if at is None or now - at >= MOMENT_S:
+            known = self._ask(stack)
+            if turn == self._turns and turn % 2 == 0:
+                self._known[stack] = now, known
+        return known
+
     def outputs(self, stack: str) -> dict[str, object] | None:
         """The stack's outputs; empty when nothing was exported, None when the backend has no such stack."""
-        return self._read(stack, "output", "--json")
-
-    def stashed(self, stack: str) -> dict[str, object]:
-        """What the program keeps in the state from the first create on, also when that create failed; empty without a stack."""
-        deployment = (self._read(stack, "export") or {}).get("deployment")
-        resources = deployment.get("resources") if isinstance(deployment, Mapping) else None
-        kept: dict[str, object] = {}
-        for resource in resources if isinstance(resources, list) else ():
-            if isinstance(resource, Mapping) and resource.get("type") == STASH:
-                held = resource.get("outputs") or {}
-                value = held.get("input") or held.get("output")
-                if isinstance(value, Mapping):
-                    kept.update(value)
-        return kept
+        state = self.state(stack)
+        return None if state is None else dict(state.outputs)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -80,29 +79,19 @@ class Project:
         finally:
             self._turns += 1
 
-    def _read(self, stack: str, *command: str) -> dict[str, object] | None:
-        turn, now = self._turns, time.monotonic()
-        at, known = self._known.get((stack, *command), (None, None))
-        if at is None or now - at >= MOMENT_S:
-            known = self._ask(stack, *command)
-            if turn == self._turns and turn % 2 == 0:
-                self._known[(stack, *command)] = now, known
-        return None if known is None else dict(known)
-
-    def _ask(self, stack: str, *command: str) -> dict[str, object] | None:
+    def _ask(self, stack: str) -> State | None:
         import subprocess
 
         from infra.halfread import half_written, settled
 
-        argv = [pulumi(), "stack", *command, "--stack", stack, "--non-interactive"]
+        argv = [pulumi(), "stack", "export", "--stack", stack, "--non-interactive"]
 
         def ask() -> subprocess.CompletedProcess[str]:
             return subprocess.run(argv, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
 
         done = settled(ask, lambda ended: ended.returncode != 0 and half_written(ended.stderr))
         if done.returncode == 0:
-            value = json.loads(done.stdout or "{}")
-            return value if isinstance(value, dict) else {}
+            return from_export(json.loads(done.stdout or "{}"))
         text = done.stderr.strip()
         if _NO_STACK in text:
             return None

@@ -12,10 +12,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from infra.state import STASH
 from verdict.errors import FlexserveError, Refused
 
-STASH = "kept"
-STASH_TYPE = "pulumi:index:Stash"
 CONSENT = "FLEXSERVE_REPLACE"
 PLACE = "FLEXSERVE_PLACE"
 FACTS = "image.config"
@@ -139,16 +138,6 @@ def from_state(value: Mapping[str, Any]) -> Kept:
             why=f"the resource {STASH!r} holds another shape ({error})",
             way_out="use the flexserve version that made it, or `pulumi destroy` and begin anew",
         ) from error
-
-
-def from_export(document: Mapping[str, Any]) -> Kept | None:
-    """The kept state in a `pulumi stack export` document: known even when the first `up` failed and left no outputs."""
-    resources = (document.get("deployment") or {}).get("resources") or []
-    for resource in resources:
-        named = str(resource.get("urn", "")).endswith(f"{STASH_TYPE}::{STASH}")
-        if named and not resource.get("delete"):
-            return from_state(resource["outputs"]["input"])
-    return None
 
 
 def consents(environ: Mapping[str, str]) -> bool:

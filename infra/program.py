@@ -16,8 +16,9 @@ from msgspec import Struct
 from infra.clouds.clock import CLOUD, CloudClock, differs
 from infra.deployment import Deployment
 from infra.halfread import half_written, settled
-from infra.kept import ALLOW, PLACE, STASH, STASH_TYPE, Kept, consents, from_state, reruns
+from infra.kept import ALLOW, PLACE, Kept, consents, from_state, reruns
 from infra.settle import Circumstances
+from infra.state import STASH, STASH_TYPE
 from infra.targets import registry
 from verdict.errors import FlexserveError
 

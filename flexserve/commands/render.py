@@ -25,9 +25,10 @@ def run(
     project = find()
     plan = load(project, stack, sets, allow)
     if live:
-        if not project.outputs(stack):
+        state = project.state(stack)
+        if state is None or not state.outputs:
             raise FlexserveError(f"{stack} is not up, so nothing was resolved", way_out="render it without --live")
-        plan = as_kept(plan.deployment, project.stashed(stack), allow)
+        plan = as_kept(plan.deployment, state.kept, allow)
     rendered = render(plan.boot)
     text = (rendered.stub if stub else rendered.script).decode()
     if output.as_json:

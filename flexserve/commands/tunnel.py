@@ -29,7 +29,7 @@ def run(stack: str, output: Output, *, port: int | None, exec_: str | None, on_s
 
         recognise(project, stack)  # before Pulumi is asked and the tunnel loaded
     with ThreadPoolExecutor(1) as reader:
-        outputs = reader.submit(project.outputs, stack)  # Pulumi needs as long for it as the imports below
+        state = reader.submit(project.state, stack)  # Pulumi needs as long for it as the imports below
         threading.Thread(target=_load, name="imports", daemon=True).start()
         from flexserve.lifecycle.build import parts, reference_in
         from flexserve.lifecycle.look import look
@@ -37,7 +37,7 @@ def run(stack: str, output: Output, *, port: int | None, exec_: str | None, on_s
         from infra.targets.protocol import State
 
         surroundings = parts(project, stack, output.say)
-        ref = reference_in(project, stack, outputs.result())
+        ref = reference_in(stack, state.result())
     if ref is None:
         raise FlexserveError(f"{stack} is not up", way_out=f"flexserve up -s {stack}")
     access = ref.outputs.get("access")

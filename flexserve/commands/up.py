@@ -84,8 +84,8 @@ def run(
 
 def kept(project: Project, stack: str) -> Kept | None:
     """What the state keeps of the stack, from its first create on."""
-    stashed = project.stashed(stack)
-    return from_state(stashed) if stashed else None
+    state = project.state(stack)
+    return from_state(state.kept) if state is not None and state.kept else None
 
 
 def read(deployment: Deployment) -> ImageFacts:

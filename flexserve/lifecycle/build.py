@@ -12,6 +12,7 @@ from flexserve.lifecycle.note import Note
 from flexserve.lifecycle.parts import Engine, Leftover, Parts
 from flexserve.project import Project, check_backend
 from infra.access import from_output
+from infra.state import State
 from infra.targets import registry
 from infra.targets.protocol import DeploymentRef, LiveTarget
 from verdict.errors import FlexserveError, NoAccess
@@ -85,7 +86,7 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
     recognise(project, stack)
     return Parts(
         stack,
-        known=lambda: project.outputs(stack) is not None,
+        known=lambda: project.state(stack) is not None,
         read=read,
         live=live,
         engine=engine,
@@ -134,18 +135,17 @@ def builds_of(project: Project, plan: Plan) -> Builds | None:
 
 def reference(project: Project, stack: str) -> DeploymentRef | None:
     """What the state knows of the stack's deployment; None when there is no stack, or nothing with an id in it."""
-    return reference_in(project, stack, project.outputs(stack))
+    return reference_in(stack, project.state(stack))
 
 
-def reference_in(project: Project, stack: str, outputs: dict[str, object] | None) -> DeploymentRef | None:
-    """The same from the stack's outputs.
+def reference_in(stack: str, state: State | None) -> DeploymentRef | None:
+    """The same from one look at it.
 
     After a failed create there are none, only what the program keeps from the start; it is read from there.
     """
-    if outputs is None:
+    if state is None:
         return None
-    if not outputs.get("id"):
-        outputs = {**project.stashed(stack), **outputs}
+    outputs = dict(state.outputs) if state.outputs.get("id") else {**state.kept, **state.outputs}
     identity = outputs.get("id")
     return DeploymentRef(stack, str(identity), outputs) if identity else None
 

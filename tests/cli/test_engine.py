@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from pulumi.automation.errors import CommandError
 
+from flexserve.lifecycle import engine as lifecycle
 from flexserve.lifecycle.engine import Command, PulumiEngine
 from flexserve.lifecycle.lock import Locked
 from flexserve.lifecycle.logfile import KEPT, LogFile, remove_old
@@ -76,8 +77,22 @@ def press(provider: SlowProvider, said: list[str], times: int) -> threading.Thre
     return thread
 
 
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the engine is told to do, in the order that it is."""
+    told: list[str] = []
+    run = Command.run
+
+    def telling(self, args, *more, **named):
+        told.append(" ".join(word for word in args[:2] if not word.startswith("-")))
+        return run(self, args, *more, **named)
+
+    monkeypatch.setattr(Command, "run", telling)
+    return told
+
+
 @real_engine
-def test_life_of_a_stack(small, provider):
+def test_life_of_a_stack(small, provider, ran):
     provider.release.set()
     said: list[str] = []
     assert small.outputs("tpu-v6e") is None
@@ -86,11 +101,42 @@ def test_life_of_a_stack(small, provider):
     assert small.outputs("tpu-v6e") == {}
     assert run.up().counts["create"] == 3 and "creating index thing" in said
     assert small.outputs("tpu-v6e") == {"id": "id1"}
-    assert small.stashed("tpu-v6e") == {"id": "id1", "started": 5}
+    assert small.state("tpu-v6e").kept == {"id": "id1", "started": 5}
     assert run.preview().total == 0
     assert run.destroy().counts["delete"] >= 2
     assert small.outputs("tpu-v6e") == {}
+    assert ran == ["stack select", "stack init", "preview", "up", "preview", "destroy"]  # it is selected only while it is not there
     assert not any("default" in line or "kept" in line for line in said)
+
+
+@real_engine
+def test_the_version_is_asked_for_once_for_each_file_and_sdk(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLEXSERVE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "bin").mkdir()
+    file = Path(shutil.copy(os.path.realpath(shutil.which("pulumi")), tmp_path / "bin" / "pulumi"))
+    asked: list[object] = []
+    ask = subprocess.check_output
+    monkeypatch.setattr(subprocess, "check_output", lambda words, **named: asked.append(words) or ask(words, **named))
+
+    def version():
+        lifecycle._asked.cache_clear()  # as another process
+        return lifecycle.command(str(file)).version
+
+    assert version() == version() is not None and len(asked) == 1
+    os.utime(file, (1, 1))  # another one in its place
+    assert version() == version() and len(asked) == 2
+    monkeypatch.setattr(lifecycle, "sdk", "0.0.1")
+    assert version() and len(asked) == 3
+    lifecycle._asked.cache_clear()
+
+
+@pytest.mark.parametrize("file", ["pulumi", "mise"])
+def test_the_version_of_what_may_start_another_pulumi_is_not_kept(tmp_path, file):
+    (tmp_path / file).write_text("#!/bin/sh\necho 3.1.0\n" if file == "pulumi" else "a program", encoding="utf-8")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pulumi").symlink_to(tmp_path / file)
+    assert lifecycle._place(str(tmp_path / "bin" / "pulumi")) is None
+    assert lifecycle._place(str(tmp_path / "none")) is None
 
 
 @real_engine
@@ -101,7 +147,7 @@ def test_a_failed_create_keeps_diagnostics_log_and_id(small, provider):
         engine(small, []).up()
     assert any("the zone has no such thing" in text for text in caught.value.diagnostics)
     assert "the zone has no such thing" in Path(caught.value.log).read_text(encoding="utf-8")
-    assert small.stashed("tpu-v6e")["id"] == "id1"
+    assert small.state("tpu-v6e").kept["id"] == "id1"
 
 
 @real_engine
@@ -146,7 +192,7 @@ def test_after_kill_9_up_says_what_holds_the_lock_and_down_removes_it(small, pro
     assert f"on {socket.gethostname()}" in locked.value.why and "flexserve down -s tpu-v6e" in locked.value.way_out
     run.destroy()
     assert any("removes the lock of a pulumi that was killed" in line for line in said)
-    assert small.outputs("tpu-v6e") == {} and small.stashed("tpu-v6e") == {}
+    assert small.state("tpu-v6e") == ({}, {})
 
 
 @real_engine
@@ -163,7 +209,7 @@ def test_ctrl_c_between_two_runs_of_the_engine_starts_no_further_one(small, prov
     provider.release.set()
     with pytest.raises(Interrupted, match="before the engine changed anything"):
         engine(small, []).up()
-    assert not provider.entered.is_set() and small.stashed("tpu-v6e") == {}
+    assert not provider.entered.is_set() and small.state("tpu-v6e") == ({}, {})
     monkeypatch.setattr(Command, "run", run)
     assert engine(small, []).up().counts["create"] == 3
 

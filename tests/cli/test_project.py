@@ -63,26 +63,27 @@ def fake_pulumi(folder: Path, script: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def test_reading_outputs_and_the_kept_state(project, tmp_path, monkeypatch):
+def test_reading_the_state_is_one_question(project, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    fake_pulumi(tmp_path, 'case "$2" in output) echo \'{"id": "x"}\';; export) cat export.json;; esac')
+    fake_pulumi(tmp_path, 'echo "$@" >>asked; cat export.json')
     assert pulumi() == str(tmp_path / "pulumi")
-    assert Project(project).outputs("s") == {"id": "x"}
-    kept = {"type": "pulumi:index:Stash", "outputs": {"input": {"id": "x", "started": 5}}}
-    document = {"deployment": {"resources": [kept, {"type": "t"}]}}
-    (project / "export.json").write_text(json.dumps(document), encoding="utf-8")
-    assert Project(project).stashed("s") == {"id": "x", "started": 5}
-    (project / "export.json").write_text('{"deployment": null}', encoding="utf-8")
-    assert Project(project).stashed("s") == {}
+    stack = {"type": "pulumi:pulumi:Stack", "outputs": {"id": "x"}}
+    kept = {"urn": "urn:pulumi:s::flexserve::pulumi:index:Stash::kept", "outputs": {"input": {"id": "x", "started": 5}}}
+    (project / "export.json").write_text(json.dumps({"deployment": {"resources": [stack, kept]}}), encoding="utf-8")
+    here = Project(project)
+    assert here.outputs("s") == {"id": "x"} and here.state("s").kept == {"id": "x", "started": 5}
+    assert (project / "asked").read_text(encoding="utf-8") == "stack export --stack s --non-interactive\n"
     fake_pulumi(tmp_path, "echo \"error: no stack named 's' found\" >&2; exit 255")
-    assert Project(project).outputs("s") is None and Project(project).stashed("s") == {}
+    assert Project(project).outputs("s") is None and Project(project).state("s") is None
 
 
 def test_what_was_read_holds_for_a_moment_and_not_past_an_engine_of_ours(project, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    fake_pulumi(tmp_path, 'echo x >>asked; echo "{\\"n\\": $(wc -l <asked)}"')
+    stack = {"type": "pulumi:pulumi:Stack", "outputs": {"n": 0}}
+    (project / "export.json").write_text(json.dumps({"deployment": {"resources": [stack]}}), encoding="utf-8")
+    fake_pulumi(tmp_path, 'echo x >>asked; sed "s/0/$(wc -l <asked)/" export.json')
     clock = [1000.0]
     monkeypatch.setattr("flexserve.project.time.monotonic", lambda: clock[0])
     here = Project(project)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from infra.access import Iap, to_output
+from infra.state import STACK_TYPE
 from rehearsal.relay.server import Relay
 from tests.cli.openai_server import OpenAiServer, serving
 
@@ -32,11 +33,13 @@ def test_every_program_is_known():
 
 @pytest.mark.parametrize(("page", "number", "text"), PROGRAMS, ids=[f"{page}-{number}" for page, number, _ in PROGRAMS])
 def test_a_shown_program_runs(page, number, text, tmp_path):
-    """The state is a stand-in for `pulumi stack output`; relay, tunnel and HTTP are real."""
-    file, state, command = tmp_path / "program.py", tmp_path / "outputs.json", tmp_path / "pulumi"
+    """The state is a stand-in for `pulumi stack export`; relay, tunnel and HTTP are real."""
+    file, state, command = tmp_path / "program.py", tmp_path / "export.json", tmp_path / "pulumi"
     file.write_text(text, encoding="utf-8")
-    state.write_text(json.dumps({"access": to_output(Iap("acme-1", "europe-west4-a", "fs-1"))}), encoding="utf-8")
-    command.write_text(f'#!/bin/sh\n[ "$1 $2 $5" = "stack output tpu-v6e" ] && exec cat {state}\nexit 1\n', encoding="utf-8")
+    outputs = {"access": to_output(Iap("acme-1", "europe-west4-a", "fs-1"))}
+    export = {"deployment": {"resources": [{"type": STACK_TYPE, "outputs": outputs}]}}
+    state.write_text(json.dumps(export), encoding="utf-8")
+    command.write_text(f'#!/bin/sh\n[ "$1 $2 $4" = "stack export tpu-v6e" ] && exec cat {state}\nexit 1\n', encoding="utf-8")
     command.chmod(0o755)
     with serving(OpenAiServer()) as server:
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.kept import Kept, from_export
+from infra.kept import Kept, from_state
+from infra.state import from_export
 from rehearsal.cloud.aws import LocalAwsCloud
 from rehearsal.cloud.clock import TurnedClock
 from rehearsal.project import change, private_copy
@@ -66,8 +67,7 @@ class AwsShop(Workshop):
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""
-        resources = self.export()["deployment"].get("resources") or []
-        return next((dict(r["outputs"]) for r in resources if r["type"] == "pulumi:pulumi:Stack" and "outputs" in r), {})
+        return dict(from_export(self.export()).outputs)
 
     def export(self) -> dict[str, Any]:
         """The whole state, as `pulumi stack export` prints it. Read from the backend: each command is a process of 0.25 s."""
@@ -83,14 +83,13 @@ class AwsShop(Workshop):
             state = told.with_name(told.name.replace(".history.", ".checkpoint.")).read_text(encoding="utf-8")
             export = {"deployment": json.loads(state)["checkpoint"].get("latest") or {}}
             types = frozenset(resource["type"] for resource in export["deployment"].get("resources") or ())
-            found.append(Tried(json.loads(told.read_text(encoding="utf-8"))["result"], from_export(export), types))
+            kept = from_export(export).kept
+            found.append(Tried(json.loads(told.read_text(encoding="utf-8"))["result"], from_state(kept) if kept else None, types))
         return found
 
     def kept(self) -> Kept:
         """The kept state."""
-        kept = from_export(self.export())
-        assert kept is not None
-        return kept
+        return from_state(from_export(self.export()).kept)
 
     def machines(self) -> list[str]:
         """Ids of the instances that are not gone."""

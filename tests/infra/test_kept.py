@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.kept import Choice, Kept, OnChange, Wanted, consents, from_export, from_state, reconcile
+from infra.kept import Choice, Kept, OnChange, Wanted, consents, from_state, reconcile
 from infra.targets.protocol import Machine
 from verdict.errors import FlexserveError, Refused
 
@@ -82,14 +82,6 @@ def test_the_state_survives_the_engine(choices, started):
 def test_another_shape_is_a_sentence(state):
     with pytest.raises(FlexserveError, match="cannot be read"):
         from_state(state)
-
-
-def test_the_export_of_a_stack_whose_first_up_failed_still_tells_the_id():
-    urn = "urn:pulumi:tpu-v6e::flexserve::pulumi:index:Stash::kept"
-    resources = [{"urn": urn, "type": "pulumi:index:Stash", "outputs": {"input": OLD.as_state()}}]
-    assert from_export({"deployment": {"resources": resources}}) == OLD
-    assert from_export({"deployment": {}}) is None
-    assert from_export({"deployment": {"resources": [{**resources[0], "delete": True}]}}) is None
 
 
 @pytest.mark.parametrize(

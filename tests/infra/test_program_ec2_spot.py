@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from infra.deployment import from_stack_file
-from infra.kept import from_export
+from infra.state import from_export
 from infra.targets.ec2_spot.build import build_key
 from infra.targets.ec2_spot.config import Config
 from infra.targets.ec2_spot.live import Live, Session
@@ -54,7 +54,7 @@ def test_a_machine_that_would_wait_for_a_build_is_refused_and_the_preview_before
     preview, _, update = ended.text.partition("Updating (")
     assert "an update would be refused: there is no build" in preview and "+ " in preview
     assert ended.failed_with("`flexserve build -s g5g-spot` makes it") and "there is no build" in update
-    assert shop.left() == [] and from_export(shop.export()) is None  # and nothing is kept of it
+    assert shop.left() == [] and from_export(shop.export()) == ({}, {})  # and nothing is kept of it
 
 
 def test_up_asks_zone_after_zone_and_makes_one_machine(shop):

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from infra import program
-from infra.kept import STASH, STASH_TYPE, Kept
+from infra.kept import Kept
+from infra.state import STASH, STASH_TYPE
 
 KEPT = {f"urn:pulumi:s::flexserve::{STASH_TYPE}::{STASH}": {"type": STASH_TYPE, "outputs": {"input": Kept("x1", 5).as_state()}}}
 MACHINES = {

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.kept import Kept, from_export
+from infra.kept import Kept, from_state
+from infra.state import from_export
 from rehearsal.cloud.google.cloud import LocalGoogleCloud
 from rehearsal.project import change, private_copy
 from rehearsal.providers.google import google_provider
@@ -100,9 +101,7 @@ class Workshop:
 
     def kept(self) -> Kept:
         """The kept state."""
-        kept = from_export(self.export())
-        assert kept is not None
-        return kept
+        return from_state(from_export(self.export()).kept)
 
     def instances(self) -> list[Mapping[str, Any]]:
         """The VMs that the cloud has."""
