@@ -19,6 +19,7 @@ from infra.settle import settle
 from infra.targets.protocol import Billable, DeploymentRef, Machine
 from infra.targets.sagemaker import building, rights, verdicts
 from infra.targets.sagemaker import resources as r
+from infra.targets.sagemaker.moving import Serving
 from infra.targets.sagemaker.names import Names
 from startup import image
 from startup.render import render
@@ -77,6 +78,8 @@ class Cloud:
 
     def __init__(self) -> None:
         self.there: Machine | None = None
+        self.now: Serving | None = None
+        self.readied: list[str] = []
         self.deleted: list[Billable] = []
         self.broken = False
 
@@ -85,6 +88,12 @@ class Cloud:
         if self.broken:
             raise NoAccess("no answer")
         return self.there
+
+    def serving(self, _: DeploymentRef) -> Serving | None:
+        return self.now
+
+    def make_ready(self, _: DeploymentRef, machine_type: str) -> None:
+        self.readied.append(machine_type)
 
     def delete(self, thing: Billable) -> None:
         self.deleted.append(thing)
@@ -317,29 +326,6 @@ def test_no_registered_input_holds_a_secret_value(register, monkeypatch):
     text = json.dumps([kinds, outputs], default=str)
     assert sentinel not in text and base64.b64encode(sentinel.encode()).decode() not in text
     assert sentinel in json.dumps([{**kinds, "planted": sentinel}], default=str)  # the control
-
-
-@pytest.mark.parametrize(
-    "sets",
-    [
-        ["target.machine_type=ml.g4dn.2xlarge"],
-        ["target.count={min: 2, max: 2}"],
-        ["serving.max_num_seqs=8"],
-        ["target.start_timeout=1200"],
-        ["model.revision=" + "d" * 40],
-    ],
-)
-def test_a_change_makes_another_configuration_and_keeps_the_endpoint(sagemaker_t4, sets):
-    """Nothing but the region is held against a live endpoint: it moves to the new configuration."""
-    first = settle(sagemaker_t4(), Catalog.load(), None, at(), answers(TODAY))
-    later = settle(sagemaker_t4(*sets), Catalog.load(), first.kept, at(live=True, now=9999), answers(TODAY))
-    assert later.replaces == () and later.words == () and later.kept.started == first.kept.started
-
-    def all_of(s):
-        made = r.model(s.plan, s.kept, "uri", "role")
-        return r.configuration(s.plan, s.kept, render(s.plan.boot), made["name"]), r.endpoint(s.plan, s.kept, "config")
-
-    assert all_of(first)[0] != all_of(later)[0] and all_of(first)[1] == all_of(later)[1]
 
 
 def test_a_t4_becomes_an_l4_in_place_and_another_region_is_refused(sagemaker_t4):

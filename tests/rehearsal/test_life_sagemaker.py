@@ -41,6 +41,7 @@ class Life:
     steady: dict[str, Any] = field(default_factory=dict)
     endpoint: dict[str, dict[str, Any]] = field(default_factory=dict)
     configs: dict[str, int] = field(default_factory=dict)
+    scaling: dict[str, tuple[int, int]] = field(default_factory=dict)
     hunts: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     held: bool = False
@@ -53,7 +54,7 @@ def life(root: Path) -> Iterator[Life]:
     """Up, used, searched, moved to another card and back while it is used, taken away."""
     sentinel, control = ("hf_" + secrets.token_hex(16) for _ in range(2))
     seen = Life()
-    sets = ("secret.name=hf-token",)
+    sets = ("secret.name=hf-token", "target.count={min: 1, max: 2}")
     rehearsal = seen.rehearsal = Rehearsal(root, STACK, sets=sets, secret=sentinel, say=lambda line: print(line, file=sys.stderr))
     with rehearsal:
         stage = rehearsal.stage
@@ -111,6 +112,11 @@ def _look(seen: Life, stage: SageMakerStage, step: str) -> None:
     (variant,) = config["ProductionVariants"]
     seen.endpoint[step] = {**shown, "type": variant["InstanceType"], "model": variant["ModelName"]}
     seen.configs[step] = len(stage.aws.call("sagemaker", "ListEndpointConfigs")["EndpointConfigs"])
+    targets, policies = (
+        stage.aws.call("application-autoscaling", operation, ServiceNamespace="sagemaker")
+        for operation in ("DescribeScalableTargets", "DescribeScalingPolicies")
+    )
+    seen.scaling[step] = len(targets["ScalableTargets"]), len(policies["ScalingPolicies"])
 
 
 def _left(seen: Life, stage: SageMakerStage, step: str) -> None:
@@ -234,8 +240,9 @@ def test_another_card_and_back_in_place_with_no_request_lost(life):
     assert len({shown["CreationTime"] for shown in life.endpoint.values()}) == 1
     assert life.endpoint["t4"]["model"] == life.endpoint["up"]["model"] != life.endpoint["l4"]["model"]  # named for what it is
     said = life.ran["t4"].stdout
-    assert re.search(r"~ 1 updated\n +\+-2 replaced\n +3 changes\. 1\d unchanged", said), said  # and nothing else is touched
+    assert re.search(r"~ 1 updated\n +\+-4 replaced\n +5 changes\. 1\d unchanged", said), said  # and nothing else is touched
     assert life.configs == {"up": 1, "l4": 1, "t4": 1}  # the old one goes last, and goes
+    assert life.scaling == {"up": (1, 1), "l4": (1, 1), "t4": (1, 1)}  # which another type has to be without, in between
     assert life.steady["whole"] and life.steady["lost"] == [] and life.steady["answered"] == life.steady["sent"] > 100
 
 

@@ -25,6 +25,8 @@ from verdict.errors import FlexserveError
 if TYPE_CHECKING:
     from infra.kept import Kept
     from infra.plan import Plan
+    from infra.targets.sagemaker.config import Config
+    from infra.targets.sagemaker.moving import Serving
     from startup.render import Rendered
 
 PACKAGES = ("appautoscaling", "budgets", "cloudwatch", "codebuild", "ecr", "iam", "s3", "sagemaker", "scheduler")
@@ -51,7 +53,9 @@ class Stack(pulumi.ComponentResource):
     def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:  # noqa: ARG002
         super().__init__("flexserve:sagemaker:Stack", name)
         self._plan, self._kept, self._boot, self._names = plan, kept, boot, Names(kept.id)
-        self._there = there(r.config(plan).region, DeploymentRef(plan.deployment.stack, kept.id))
+        self._ref = DeploymentRef(plan.deployment.stack, kept.id)
+        self._there = there(r.config(plan).region, self._ref)
+        self._serving = serving(r.config(plan).region, self._ref, self._there)
         built = self._image()
         log = aws.cloudwatch.LogGroup(
             "endpoint", **r.log_group(plan, kept, self._names.logs), opts=self._opts(retain_on_delete=True)
@@ -144,11 +148,17 @@ class Stack(pulumi.ComponentResource):
             tags=r.tags(plan, kept),
             opts=self._opts(depends_on=before, delete_before_replace=False),  # a name of ours would make the provider ask for it
         )
+        now, c = self._serving, r.config(plan)
+        count = None
+        if now is not None and c.machines[0] < c.machines[1]:
+            count = arguments["name"].apply(lambda name: r.machines(plan, name, now))
         config = aws.sagemaker.EndpointConfiguration(
-            "config", **r.configuration(plan, kept, self._boot, container.name), opts=self._opts()
+            "config", **r.configuration(plan, kept, self._boot, container.name, count), opts=self._opts()
         )
         made = r.endpoint(plan, kept, config.name)
-        made["name"] = made_way(r.config(plan).region, self._there, made["name"], config.name)
+        made["name"] = made_way(c.region, self._there, made["name"], config.name)
+        if now is not None:
+            made["name"] = readied(c, self._ref, now, made["name"], config.name)
         limits = pulumi.CustomTimeouts(create=CREATE_LIMIT, update=CREATE_LIMIT, delete=CREATE_LIMIT)
         return aws.sagemaker.Endpoint("endpoint", **made, opts=self._opts(depends_on=before, custom_timeouts=limits))
 
@@ -156,10 +166,12 @@ class Stack(pulumi.ComponentResource):
         fewest, most = r.config(self._plan).machines
         if most <= fewest:
             return
+        anew = {"replacement_trigger": r.config(self._plan).machine_type, "delete_before_replace": True}  # see `readied`
         target = aws.appautoscaling.Target(
-            "machines", **r.scaling_target(self._plan, self._kept), opts=self._opts(depends_on=[self.endpoint])
+            "machines", **r.scaling_target(self._plan, self._kept), opts=self._opts(depends_on=[self.endpoint], **anew)
         )
-        aws.appautoscaling.Policy("machines", **r.scaling_policy(self._plan, self._kept), opts=self._opts(depends_on=[target]))
+        made = r.scaling_policy(self._plan, self._kept)
+        aws.appautoscaling.Policy("machines", **made, opts=self._opts(depends_on=[target], **anew))
 
     def _clock(self) -> aws.scheduler.Schedule:
         """The clock outside. It is there before anything bills, and goes only after it."""
@@ -241,6 +253,38 @@ def made_way(region: str, found: Machine | None, name: str, before: Any) -> Any:
         return name
 
     return pulumi.Output.from_input(before).apply(away)
+
+
+def serving(region: str, ref: DeploymentRef, found: Machine | None) -> Serving | None:
+    """What serves now; None where nothing does, or where it cannot be asked: then the provider cannot change it either."""
+    if found is None or found.dead:
+        return None
+    try:
+        return Live(Session(region)).serving(ref)
+    except FlexserveError:
+        return None
+
+
+def readied(c: Config, ref: DeploymentRef, now: Serving, name: str, config: Any) -> Any:
+    """The endpoint's name, once SageMaker takes its update to `config`.
+
+    One that moves, for instance because it scales just now, is waited for. One that is to have another machine type is taken out
+    of scaling; its target and policy are replaced with the type, after the update. A preview says so.
+    """
+    if now.moves_scaled(c.machine_type):
+        pulumi.log.info(f"endpoint {name} does not scale while it gets machines of another type")
+    if pulumi.runtime.is_dry_run():
+        return name
+
+    async def ready(wanted: str) -> str:
+        if wanted != now.config:
+            try:
+                await asyncio.to_thread(Live(Session(c.region)).make_ready, ref, c.machine_type)
+            except FlexserveError as error:
+                raise pulumi.RunError(str(error)) from error
+        return name
+
+    return pulumi.Output.from_input(config).apply(ready)
 
 
 def _unknown() -> pulumi.Output[str]:

@@ -10,7 +10,7 @@ from infra.clouds.aws import errors, marks, sweeping
 from infra.clouds.aws.session import Session, region_of
 from infra.kept import FACTS
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
-from infra.targets.sagemaker import building, reports, resolving, verdicts
+from infra.targets.sagemaker import building, moving, reports, resolving, verdicts
 from infra.targets.sagemaker.log import Reader
 from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.sweep import KINDS, Where
@@ -98,6 +98,14 @@ class Live:
     def holder(self, deployment: DeploymentRef) -> Billable | None:
         """The endpoint: SageMaker frees its machines with the role."""
         return next((thing for thing in self.inventory(deployment) if thing.kind == "endpoint"), None)
+
+    def serving(self, deployment: DeploymentRef) -> moving.Serving | None:
+        """The endpoint as a change has to know it."""
+        return moving.serving(self._session, Names(deployment.id))
+
+    def make_ready(self, deployment: DeploymentRef, machine_type: str) -> None:
+        """Return when SageMaker takes an update to this machine type."""
+        moving.make_ready(self._session, Names(deployment.id), machine_type)
 
     def log(self, deployment: DeploymentRef, *, since: int = 0) -> tuple[str, int]:
         """The containers' log, all streams in the order of time. The offset counts lines.

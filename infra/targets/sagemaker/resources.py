@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from infra.deployment import Deployment
     from infra.plan import Plan
     from infra.targets.sagemaker.config import Config
+    from infra.targets.sagemaker.moving import Serving
     from startup.render import Rendered
 
 Args = dict[str, Any]
@@ -124,28 +125,49 @@ def container_environment(plan: Plan, kept: Kept) -> dict[str, str]:
     return {**found, "FLEXSERVE_SECRET_ARN": kept.value("secret")} if "secret" in kept.choices else found
 
 
-def configuration(plan: Plan, kept: Kept, boot: Rendered, model_name: object) -> Args:
+def configuration(plan: Plan, kept: Kept, boot: Rendered, model_name: object, count: object = None) -> Args:
     """What an endpoint runs on. It never changes either: SageMaker moves the endpoint to the next one.
 
-    The tags tell what it is for: which script, and which CUDA the image has.
+    `count`: how many machines it begins with, where that is not the fewest. The tags tell what it is for: which script, and which
+    CUDA the image has.
     """
-    c = config(plan)
     return {
         "name_prefix": Names(kept.id).each,
         "production_variants": [
             {
                 "variant_name": VARIANT,
-                "model_name": model_name,
-                "instance_type": c.machine_type,
-                "initial_instance_count": c.count.min,
-                "inference_ami_version": plan.host_image,
-                "container_startup_health_check_timeout_in_seconds": c.start_timeout,
-                "model_data_download_timeout_in_seconds": c.download_timeout,
+                "initial_instance_count": config(plan).count.min if count is None else count,
                 "routing_configs": [{"routing_strategy": "LEAST_OUTSTANDING_REQUESTS"}],
+                **_variant(plan, model_name),
             }
         ],
         "tags": {**tags(plan, kept), "flexserve-script": boot.sha256, "flexserve-cuda": plan.cuda[0]},
     }
+
+
+def _variant(plan: Plan, model_name: object) -> Args:
+    """What another configuration is needed for, with the number of machines."""
+    c = config(plan)
+    return {
+        "model_name": model_name,
+        "instance_type": c.machine_type,
+        "inference_ami_version": plan.host_image,
+        "container_startup_health_check_timeout_in_seconds": c.start_timeout,
+        "model_data_download_timeout_in_seconds": c.download_timeout,
+    }
+
+
+def machines(plan: Plan, model_name: str, now: Serving) -> int:
+    """How many machines the configuration begins with, of an endpoint that is there and scales: those that it has come to.
+
+    Where nothing but that number would differ from what the endpoint has, it stays: scaling within the bounds is no change.
+    """
+    fewest, most = config(plan).machines
+    asked = {"".join(word.title() for word in key.split("_")): value for key, value in _variant(plan, model_name).items()}
+    same = all(now.variant.get(key) == value for key, value in asked.items())
+    if same and (not now.machines or fewest <= now.machines <= most):
+        return int(now.variant.get("InitialInstanceCount") or fewest)
+    return min(max(now.machines, fewest), most)
 
 
 def endpoint(plan: Plan, kept: Kept, config_name: object) -> Args:

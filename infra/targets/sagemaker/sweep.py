@@ -38,15 +38,20 @@ def _schedules(w: Where) -> Iterator[Thing]:
     yield from there(w.session, "scheduler", "get_schedule", w.names.base, w.session.region, Name=w.names.base)
 
 
-def _scaling(w: Where) -> Iterator[Thing]:
-    found = w.session.pages(
+def scalable(session: Session, names: Names) -> list[str]:
+    """The endpoint's variant, where it is registered with Application Auto Scaling."""
+    found = session.pages(
         "application-autoscaling",
         "describe_scalable_targets",
         "ScalableTargets",
         ServiceNamespace="sagemaker",
-        ResourceIds=[w.names.resource],
+        ResourceIds=[names.resource],
     )
-    yield from (Thing(str(item["ResourceId"]), w.session.region) for item in found)
+    return [str(item["ResourceId"]) for item in found]
+
+
+def _scaling(w: Where) -> Iterator[Thing]:
+    yield from (Thing(name, w.session.region) for name in scalable(w.session, w.names))
 
 
 def _endpoints(w: Where) -> Iterator[Thing]:
@@ -138,7 +143,7 @@ def _gib(session: Session, repository: str) -> float:
 
 
 def settle(session: Session, name: str) -> None:
-    """Wait while SageMaker makes or changes the endpoint: until then it refuses to delete it. Raises `TimedOut`."""
+    """Wait while SageMaker makes or changes the endpoint: until then it refuses to delete or change it. Raises `TimedOut`."""
     waited = 0.0
     while session.call("sagemaker", "describe_endpoint", EndpointName=name)["EndpointStatus"] in MOVING:
         if waited >= MOVES_S:
@@ -157,7 +162,8 @@ def _delete_project(session: Session, id_: str) -> None:
     session.call("codebuild", "delete_project", name=id_)
 
 
-def _delete_scaling(session: Session, id_: str) -> None:
+def unscale(session: Session, id_: str) -> None:
+    """Take a variant out of scaling, with its policies and their alarms."""
     session.call(
         "application-autoscaling",
         "deregister_scalable_target",
@@ -177,7 +183,7 @@ def _delete_budget(session: Session, id_: str) -> None:
 
 
 KINDS = (
-    Kind("scaling", _scaling, _delete_scaling),
+    Kind("scaling", _scaling, unscale),
     Kind("endpoint", _endpoints, calls("sagemaker", "delete_endpoint", "EndpointName"), _no_endpoint, settle),
     Kind("schedule", _schedules, calls("scheduler", "delete_schedule", "Name")),
     Kind("endpoint-config", _configs, calls("sagemaker", "delete_endpoint_config", "EndpointConfigName")),

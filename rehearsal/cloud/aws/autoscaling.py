@@ -63,6 +63,12 @@ def register(state: State, call: Call) -> Result:
     known = state.scaling.targets.get(key)
     if known is None and not {"MinCapacity", "MaxCapacity"} <= params.keys():
         raise AwsError("ValidationException", "MinCapacity and MaxCapacity are required for a new scalable target.")
+    if known is not None and params.get("Tags"):
+        raise AwsError(
+            "ValidationException",
+            "The scalable target that you tried to tag already exists. To update tags on an existing scalable target, use the "
+            "TagResource API.",
+        )
     role = f"arn:aws:iam::{state.account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
     made = known or {
         "ServiceNamespace": key[0],

@@ -92,6 +92,7 @@ def update(state: State, call: Call) -> Result:
         raise AwsError("ValidationException", f'Cannot update failed endpoint "{endpoint.arn}".')
     configs.find(state, endpoint.config)  # one whose present configuration was deleted cannot be updated
     fleet, count = _fleet(state, endpoint.name, configs.seen(state, params["EndpointConfigName"]))
+    _scaled(state, endpoint, fleet)
     if endpoint.active is not None and params.get("RetainAllVariantProperties"):
         count = len(endpoint.active.instances)
     _quota(state, fleet, count)
@@ -100,6 +101,18 @@ def update(state: State, call: Call) -> Result:
     _become(state, endpoint, "Updating")
     Ascent(state, fleet, count, lambda why: _updated(state, endpoint, why)).begin()
     return {"EndpointArn": endpoint.arn}
+
+
+def _scaled(state: State, endpoint: Endpoint, fleet: Fleet) -> None:
+    """Raises ValidationException for another machine type of a variant that scales."""
+    if endpoint.active is None or endpoint.active.variant["InstanceType"] == fleet.variant["InstanceType"]:
+        return
+    if state.scaling.of(endpoint.name):
+        raise AwsError(
+            "ValidationException",
+            f'The variant(s) "[{fleet.variant["VariantName"]}]" must be deregistered as scalable target with AutoScaling before '
+            "they can be removed or have their instance type updated.",
+        )
 
 
 def _idle(endpoint: Endpoint) -> None:
