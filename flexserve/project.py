@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +68,13 @@ class Project:
         """The stack's outputs; empty when nothing was exported, None when the backend has no such stack."""
         state = self.state(stack)
         return None if state is None else dict(state.outputs)
+
+    def bare(self, stack: str) -> bool:
+        """Whether an engine would find nothing in the state, and no lock. A lock is seen in a folder only: else False."""
+        state, folder = self.state(stack), _state_folder(_backend())
+        if state is None or state.entries or folder is None:
+            return False
+        return not any((folder / "locks").glob(f"**/{stack}/*.json"))
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -163,13 +170,27 @@ def environment() -> dict[str, str]:
 
 def check_backend(*, stack_file: Path | None = None, home: Path | None = None) -> None:
     """Say how to choose a backend and a passphrase, before the engine's own, longer words. Raises `NoAccess`."""
-    backend = os.environ.get("PULUMI_BACKEND_URL") or next(filter(None, map(_login, [home] if home else _homes())), "")
+    backend = _backend(home)
     if not backend and not os.environ.get("PULUMI_ACCESS_TOKEN"):
         raise NoAccess("Pulumi has no backend to keep the state in", way_out=BACKEND_RULE)
     cloud = not backend or backend.startswith("https://")
     passphrase = {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys()
     if not cloud and not passphrase and not _other_provider(stack_file):
         raise NoAccess("Pulumi's state needs a passphrase", why=f"the backend is {backend}", way_out=PASSPHRASE_RULE)
+
+
+def _backend(home: Path | None = None) -> str:
+    """Where the state is kept; empty where nothing was chosen, or Pulumi Cloud by its token."""
+    return os.environ.get("PULUMI_BACKEND_URL") or next(filter(None, map(_login, [home] if home else _homes())), "")
+
+
+def _state_folder(backend: str) -> Path | None:
+    """Where a backend of files has the state and its locks; None for another one."""
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(backend)
+    folder = Path(unquote(parts.path)) / ".pulumi"
+    return folder if (parts.scheme, parts.netloc) == ("file", "") and folder.is_absolute() and folder.is_dir() else None
 
 
 def _other_provider(stack_file: Path | None) -> bool:

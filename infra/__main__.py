@@ -15,8 +15,8 @@ import pulumi  # noqa: E402
 from catalog.loader import Catalog  # noqa: E402
 from infra import built, program  # noqa: E402
 from infra.deployment import from_pulumi  # noqa: E402
-from infra.state import STASH  # noqa: E402
 from infra.settle import settle  # noqa: E402
+from infra.state import STASH  # noqa: E402
 from infra.targets import registry  # noqa: E402
 from startup.render import render  # noqa: E402
 

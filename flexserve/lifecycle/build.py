@@ -94,6 +94,7 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         unfinished=Note(project.root / ".flexserve" / "unfinished" / f"{stack}.json", stack),
         builder=builder,
         making=making,
+        bare=lambda: project.bare(stack),
     )
 
 

@@ -73,7 +73,7 @@ def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Calla
 def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Callable[[DeploymentRef], int | None]) -> Gone:
     ref = parts.read() or parts.unfinished.read()
     if ref is None:
-        remains = parts.engine().destroy() if parts.known() else Changes()  # entries of a first create that never got its id
+        remains = _emptied(parts) if parts.known() else Changes()  # entries of a first create that never got its id
         return Gone(parts.stack, remains, (), (), (), None)
     live = parts.live(ref)
     seen = look(live, ref)
@@ -86,7 +86,7 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
     engine_error: FlexserveError | None = None
     changes = Changes()
     try:
-        changes = parts.engine().destroy()
+        changes = _emptied(parts)
     except EngineFailed as error:
         say(f"{error.what}; what the cloud still has is deleted by id")
         engine_error = error
@@ -99,6 +99,11 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
     if engine_error is None and not left and not kept:  # what is kept is found again by the id, for --purge
         parts.unfinished.remove()
     return Gone(parts.stack, changes, swept, kept, left, receipt(parts.stack, seen, counted), engine_error)
+
+
+def _emptied(parts: Parts) -> Changes:
+    """What the engine deleted. It takes seconds to find nothing, as in a second `down` for `--purge`."""
+    return Changes() if parts.bare() else parts.engine().destroy()
 
 
 def let_go(parts: Parts, live: LiveTarget, ref: DeploymentRef, say: Callable[[str], None]) -> None:

@@ -142,6 +142,7 @@ class Parts:
     what may be left of a `build`, `making` what is kept of it and who makes it now.
 
     `known` says whether the backend has the stack at all; it may, without a deployment (everything is down, or never came up).
+    `bare`: whether it is certain that an engine would find nothing there.
     """
 
     stack: str
@@ -154,3 +155,4 @@ class Parts:
     clock: Clock = field(default_factory=RealClock)
     builder: Callable[[], Leftover | None] = lambda: None
     making: Callable[[], Making | None] = lambda: None
+    bare: Callable[[], bool] = lambda: False

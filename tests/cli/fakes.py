@@ -143,6 +143,7 @@ class World:
     answers: list[str | FlexserveError] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     exists: bool = True
+    bare: bool = False
     note: FakeNote = field(default_factory=FakeNote)
 
     def __post_init__(self) -> None:
@@ -150,7 +151,15 @@ class World:
 
     def parts(self) -> Parts:
         return Parts(
-            "s", lambda: self.exists, lambda: self.ref, lambda ref: self.live, lambda: self, self.ask, self.note, self.clock
+            "s",
+            lambda: self.exists,
+            lambda: self.ref,
+            lambda ref: self.live,
+            lambda: self,
+            self.ask,
+            self.note,
+            self.clock,
+            bare=lambda: self.bare,
         )
 
     def preview(self) -> Changes:

@@ -55,6 +55,20 @@ def test_what_will_not_go_is_named_with_its_price():
     assert "LEFT BEHIND, still bills: disk fs-1-boot in europe-west4-a, $0.02/h" in page(gone)
 
 
+@pytest.mark.parametrize("purge", [False, True])
+def test_a_state_that_is_bare_needs_no_engine_and_the_cloud_is_asked_all_the_same(purge):
+    world = World(bare=True)
+    world.note.held, world.live.things = DeploymentRef("s", "id1", {}), [VM, CACHE]
+    gone = run(world, purge=purge)
+    assert world.calls == [] and world.live.deleted == (["fs-1", "cache"] if purge else ["fs-1"])
+    assert gone.kept == (() if purge else (CACHE,)) and (world.note.held is None) == purge
+
+
+def test_nothing_known_of_a_stack_and_a_bare_state():
+    world = World(bare=True)
+    assert run(world) == Gone("s", Changes(), (), (), (), None) and world.calls == []
+
+
 def test_an_engine_that_fails_does_not_save_the_machine():
     """And when what stood in its way is gone, it is asked once more, so that the state is emptied too."""
 

@@ -95,16 +95,16 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_life_of_a_stack(small, provider, ran):
     provider.release.set()
     said: list[str] = []
-    assert small.outputs("tpu-v6e") is None
+    assert small.outputs("tpu-v6e") is None and not small.bare("tpu-v6e")
     run = engine(small, said)
     assert run.preview().total == 3 and "would create index thing" in said
     assert small.outputs("tpu-v6e") == {}
     assert run.up().counts["create"] == 3 and "creating index thing" in said
-    assert small.outputs("tpu-v6e") == {"id": "id1"}
+    assert small.outputs("tpu-v6e") == {"id": "id1"} and not small.bare("tpu-v6e")
     assert small.state("tpu-v6e").kept == {"id": "id1", "started": 5}
     assert run.preview().total == 0
     assert run.destroy().counts["delete"] >= 2
-    assert small.outputs("tpu-v6e") == {}
+    assert small.outputs("tpu-v6e") == {} and small.bare("tpu-v6e")
     assert ran == ["stack select", "stack init", "preview", "up", "preview", "destroy"]  # it is selected only while it is not there
     assert not any("default" in line or "kept" in line for line in said)
 
@@ -192,7 +192,7 @@ def test_after_kill_9_up_says_what_holds_the_lock_and_down_removes_it(small, pro
     assert f"on {socket.gethostname()}" in locked.value.why and "flexserve down -s tpu-v6e" in locked.value.way_out
     run.destroy()
     assert any("removes the lock of a pulumi that was killed" in line for line in said)
-    assert small.state("tpu-v6e") == ({}, {})
+    assert small.state("tpu-v6e") == ({}, {}, 1)  # the create that it had begun: Pulumi keeps it as pending
 
 
 @real_engine
@@ -209,7 +209,7 @@ def test_ctrl_c_between_two_runs_of_the_engine_starts_no_further_one(small, prov
     provider.release.set()
     with pytest.raises(Interrupted, match="before the engine changed anything"):
         engine(small, []).up()
-    assert not provider.entered.is_set() and small.state("tpu-v6e") == ({}, {})
+    assert not provider.entered.is_set() and small.state("tpu-v6e") == ({}, {}, 0)
     monkeypatch.setattr(Command, "run", run)
     assert engine(small, []).up().counts["create"] == 3
 

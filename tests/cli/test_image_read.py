@@ -50,7 +50,7 @@ def test_up_speaks_of_the_image_that_the_stack_keeps_though_its_tag_has_moved(sp
         "image": {"asked": "acme/vllm:arm64-sm75", "value": digest},
         "image.config": {"asked": digest, "value": facts.text()},
     }
-    monkeypatch.setattr(Project, "state", lambda *_: State({}, {"id": "k3j9x2", "started": 5, "choices": choices}))
+    monkeypatch.setattr(Project, "state", lambda *_: State({}, {"id": "k3j9x2", "started": 5, "choices": choices}, 2))
     monkeypatch.setattr(image_config, "read", None)
     code, out, _ = flexserve("up", "-s", "g5g-spot", "--yes", "--json")
     assert (code, document(out)["refused"]["rule"]) == (3, "image-processor")

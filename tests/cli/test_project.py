@@ -7,10 +7,12 @@ import os
 import stat
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from flexserve.project import MOMENT_S, Project, environment, find, pulumi, read_error
+from infra.state import State
 from verdict.errors import BadConfig, FlexserveError, NoAccess
 
 
@@ -76,6 +78,34 @@ def test_reading_the_state_is_one_question(project, tmp_path, monkeypatch):
     assert (project / "asked").read_text(encoding="utf-8") == "stack export --stack s --non-interactive\n"
     fake_pulumi(tmp_path, "echo \"error: no stack named 's' found\" >&2; exit 255")
     assert Project(project).outputs("s") is None and Project(project).state("s") is None
+
+
+STACKS = [
+    ("file://{}", "", True),
+    ("file://{}?no_tmp_dir=true", "", True),
+    ("file://{}", "locks/organization/flexserve/s/1.json", False),  # whoever holds it, `destroy` says so, or removes it
+    ("file://{}", "locks/organization/flexserve/other/1.json", True),
+    ("file://{}", "locks/s/1.json", False),  # the layout before projects
+    ("file://{}/none", "", False),
+    ("s3://{}", "", False),
+    ("https://api.acme.test", "", False),
+    ("", "", False),
+]
+
+
+@pytest.mark.parametrize(("backend", "lock", "bare"), STACKS)
+def test_a_state_is_bare_where_no_lock_can_be(project, tmp_path, monkeypatch, backend, lock, bare):
+    monkeypatch.setattr(Project, "state", lambda *_: State({}, {}, 0))
+    folder = tmp_path / "a state"
+    file = folder / ".pulumi" / (lock or "meta.yaml")
+    file.parent.mkdir(parents=True)
+    file.write_text("{}", encoding="utf-8")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", backend.format(quote(str(folder))))
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    assert Project(project).bare("s") is bare
+    for more in (None, State({}, {}, 1)):
+        monkeypatch.setattr(Project, "state", lambda *_, more=more: more)
+        assert not Project(project).bare("s")
 
 
 def test_what_was_read_holds_for_a_moment_and_not_past_an_engine_of_ours(project, tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ def test_outputs_and_what_is_kept():
 
 def test_a_first_up_that_failed_left_no_outputs_and_still_tells_the_id():
     told = from_export(export(STACK, STASH))
-    assert (told.outputs, told.kept["id"]) == ({}, "x1")
+    assert (told.outputs, told.kept["id"], told.entries) == ({}, "x1", 2)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_first_up_that_failed_left_no_outputs_and_still_tells_the_id():
     ],
 )
 def test_where_nothing_is_kept_or_only_waits_to_be_deleted(resources):
-    assert from_export(export(*resources)) == ({}, {})
+    assert from_export(export(*resources)) == ({}, {}, len(resources))
 
 
 def test_of_two_the_one_that_stays_counts():
@@ -50,7 +50,11 @@ def test_of_two_the_one_that_stays_counts():
 
 @pytest.mark.parametrize("document", [None, {}, [], {"deployment": None}, {"deployment": {}}, {"deployment": {"resources": None}}])
 def test_a_stack_without_resources(document):
-    assert from_export(document) == ({}, {})
+    assert from_export(document) == ({}, {}, 0)
+
+
+def test_what_was_begun_is_an_entry():
+    assert from_export({"deployment": {"resources": None, "pending_operations": [{"type": "creating"}]}}).entries == 1
 
 
 def test_a_secret_is_not_shown_wherever_it_is():
