@@ -20,6 +20,8 @@ MADE_AS = {
     "Target": "scaling", "Budget": "budget",
 }  # fmt: skip
 """Pulumi's type of everything that can be made -> the kind of the sweep that finds it."""
+RUN = {"build"}
+"""What a resource runs, and what outlives it."""
 GO_WITH_OTHERS = {"Stack", "RolePolicy", "BucketPublicAccessBlock", "Policy"}
 """What AWS deletes with the role, the bucket, the scalable target."""
 
@@ -27,7 +29,7 @@ GO_WITH_OTHERS = {"Stack", "RolePolicy", "BucketPublicAccessBlock", "Policy"}
 def test_the_sweep_knows_everything_that_can_be_made_and_by_the_name_that_it_has(register):
     kinds, _, _ = register("target.count={min: 1, max: 3}", "target.alarm={usd: 100, mail: ops@acme.test}", *SECRET)
     assert set(kinds) == set(MADE_AS) | GO_WITH_OTHERS
-    assert {kind.name for kind in KINDS} == set(MADE_AS.values())
+    assert {kind.name for kind in KINDS} == set(MADE_AS.values()) | RUN
     assert kinds["Target"][0]["resourceId"] == Names(ID).resource and kinds["Budget"][0]["name"] == Names(ID).base
 
 
@@ -56,11 +58,30 @@ def test_everything_that_a_deployment_can_make_is_found_and_deleted(scene):
     budget = {"BudgetName": scene.names.base, "BudgetType": "COST", "TimeUnit": "MONTHLY"}
     limit = {"BudgetLimit": {"Amount": "9", "Unit": "USD"}}
     scene.call("budgets", "create_budget", AccountId=scene.cloud.account, Budget=budget | limit)
+    scene.builder.may.clear()
+    scene.call("codebuild", "start_build", projectName=scene.names.base)
     assert [kind.name for kind in KINDS if kind.name not in {t.kind for t in scene.live.inventory(scene.ref)}] == []
     for thing in scene.live.inventory(scene.ref):
         scene.live.delete(thing)
     assert scene.live.inventory(scene.ref) == []
+    scene.builder.may.set()
     about = {"ServiceNamespace": "sagemaker", "ResourceId": scene.names.resource}
     assert scene.call("application-autoscaling", "describe_scaling_policies", **about)["ScalingPolicies"] == []
     assert scene.call("application-autoscaling", "describe_scalable_targets", ServiceNamespace="sagemaker")["ScalableTargets"] == []
     assert not scene.call("budgets", "describe_budgets", AccountId=scene.cloud.account).get("Budgets")
+
+
+def test_a_build_that_runs_is_stopped_though_its_project_is_gone(scene):
+    """The engine deletes the project before the sweep; a build that has ended, and one of somebody else's, are let be."""
+    project(scene)
+    scene.builder.may.clear()
+    scene.call("codebuild", "start_build", projectName=scene.names.base)
+    scene.call("codebuild", "delete_project", name=scene.names.base)
+    (found,) = [t for t in scene.live.inventory(scene.ref) if t.kind == "build"]
+    assert found.price_per_hour is None and not found.kept
+    assert not [t for t in scene.live.inventory(scene.foreign) if t.kind == "build"]
+    scene.live.delete(found)
+    scene.builder.may.set()
+    assert not [t for t in scene.live.inventory(scene.ref) if t.kind == "build"]
+    (build,) = scene.call("codebuild", "batch_get_builds", ids=[found.name])["builds"]
+    assert build["buildStatus"] == "STOPPED"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from infra.clouds.aws import marks
@@ -17,6 +18,7 @@ from verdict.errors import FlexserveError, TimedOut
 if TYPE_CHECKING:
     from infra.clouds.aws.session import Session
 
+RECENT = 500  # of an account's builds, the newest: ours ends within two hours
 MOVES_S, LOOK_S = 80 * 60.0, 5.0  # SageMaker takes an hour at most to give up a start, and 30 minutes to look for a machine
 
 
@@ -70,6 +72,17 @@ def _configs(w: Where) -> Iterator[Thing]:
 def _models(w: Where) -> Iterator[Thing]:
     found = w.session.pages("sagemaker", "list_models", "Models", NameContains=w.names.each)
     yield from (Thing(str(item["ModelName"]), w.session.region) for item in found)
+
+
+def _builds(w: Where) -> Iterator[Thing]:
+    """Builds that run: they outlive their project, and bill by the minute. Its own list goes with it, so all are asked for."""
+    ours = f"{w.names.base}:"
+    newest = islice(w.session.pages("codebuild", "list_builds", "ids", sortOrder="DESCENDING"), RECENT)
+    if not (ids := [str(id_) for id_ in newest if str(id_).startswith(ours)]):
+        return
+    for item in w.session.call("codebuild", "batch_get_builds", ids=ids[:100]).get("builds") or []:
+        if item.get("buildStatus") == "IN_PROGRESS":
+            yield Thing(str(item["id"]), w.session.region, None)
 
 
 def _projects(w: Where) -> Iterator[Thing]:
@@ -157,6 +170,11 @@ def _no_endpoint(session: Session, name: str) -> bool:
     return False
 
 
+def _ended(session: Session, id_: str) -> bool:
+    found = session.call("codebuild", "batch_get_builds", ids=[id_]).get("builds") or []
+    return all(item.get("buildStatus") != "IN_PROGRESS" for item in found)
+
+
 def _delete_project(session: Session, id_: str) -> None:
     """CodeBuild deletes what is not there as well."""
     session.call("codebuild", "delete_project", name=id_)
@@ -188,6 +206,7 @@ KINDS = (
     Kind("schedule", _schedules, calls("scheduler", "delete_schedule", "Name")),
     Kind("endpoint-config", _configs, calls("sagemaker", "delete_endpoint_config", "EndpointConfigName")),
     Kind("model", _models, calls("sagemaker", "delete_model", "ModelName")),
+    Kind("build", _builds, calls("codebuild", "stop_build", "id"), _ended),
     Kind("build-project", _projects, _delete_project),
     Kind("object", _objects, delete_object),
     Kind("bucket", _buckets, delete_bucket),

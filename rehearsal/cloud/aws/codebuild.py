@@ -101,10 +101,8 @@ def update(state: State, call: Call) -> Result:
 
 
 def delete(state: State, call: Call) -> Result:
-    """DeleteProject, with its builds; nothing is no error."""
-    name = call.params["name"]
-    state.codebuild.projects.pop(name, None)
-    state.codebuild.builds = {k: b for k, b in state.codebuild.builds.items() if b["projectName"] != name}
+    """DeleteProject, without its builds, which go on; nothing is no error."""
+    state.codebuild.projects.pop(call.params["name"], None)
     return {}
 
 
@@ -135,6 +133,13 @@ def builds_of(state: State, call: Call) -> Result:
     ids = [i for i, build in state.codebuild.builds.items() if build["projectName"] == name]
     found = ids if call.params.get("sortOrder") == "ASCENDING" else ids[::-1]
     return {"ids": found} if found else {}  # the model knows no empty list
+
+
+def builds(state: State, call: Call) -> Result:
+    """ListBuilds, of every project, also of those that are gone: the newest first, unless asked otherwise."""
+    ids = list(state.codebuild.builds)
+    found = ids if call.params.get("sortOrder") == "ASCENDING" else ids[::-1]
+    return {"ids": found} if found else {}
 
 
 def stop(state: State, call: Call) -> Result:

@@ -109,6 +109,7 @@ HANDLERS: Mapping[str, Handler] = {
     "codebuild.StartBuild": codebuild.start,
     "codebuild.StopBuild": codebuild.stop,
     "codebuild.BatchGetBuilds": codebuild.batch_builds,
+    "codebuild.ListBuilds": codebuild.builds,
     "codebuild.ListBuildsForProject": codebuild.builds_of,
     "logs.CreateLogGroup": logs.create_group,
     "logs.DeleteLogGroup": logs.delete_group,
