@@ -19,6 +19,7 @@ SERVICES = {"": "EC2", "sagemaker": "SageMaker"}  # of AWS; no other cloud's mac
 TOKENS = re.compile(r"(HF|HUGGING_?FACE)(_HUB)?_?TOKEN|HF_API_KEY|hf[-_]token", re.IGNORECASE)
 ASKED = 2048  # tokens that a checkpoint has to hold beside its weights before it is called fitting
 UTILIZATIONS = (0.92, 0.95)  # more leaves nothing for what else takes memory on a card
+SHORT_DTYPES = {"half": "float16", "float": "float32"}  # vLLM's other words for them
 MEMBERS = "`user:…`, `group:…` or `serviceAccount:…`"
 
 
@@ -190,7 +191,7 @@ def quantization_unsupported(s: Situation) -> Broken | None:
 def dtype_unsupported(s: Situation) -> Broken | None:
     """A number format that the accelerator does not compute in."""
     wanted = s.deployment.serving.dtype
-    if s.accelerator is None or wanted in ("auto", *s.accelerator.dtypes):
+    if s.accelerator is None or SHORT_DTYPES.get(wanted, wanted) in ("auto", *s.accelerator.dtypes):
         return None
     return Broken(f"{s.accelerator.name} does not compute in {wanted}", f"use {s.accelerator.dtypes[0]} or auto")
 

@@ -152,6 +152,15 @@ def test_a_secret_needs_the_built_image(sagemaker_l4):
     assert make_plan(sagemaker_l4("secret.name=hf-token", "target.image_source=patched"), Catalog.load()).boot.sagemaker.built
 
 
+@pytest.mark.parametrize(("dtype", "fits"), [("half", True), ("float", True), ("float16", True), ("bfloat16", False)])
+def test_vllms_other_words_for_a_number_format_are_the_same_formats(sagemaker_t4, dtype, fits):
+    if fits:
+        assert make_plan(sagemaker_t4(f"serving.dtype={dtype}"), Catalog.load()).vllm.dtype == dtype
+        return
+    with pytest.raises(Refused, match="dtype-unsupported"):
+        make_plan(sagemaker_t4(f"serving.dtype={dtype}"), Catalog.load())
+
+
 @pytest.mark.parametrize(
     ("kernels", "fits"), [(["8.0", "8.6", "9.0"], False), (["7.5"], True), ([], True), (["7.0", "8.0"], False)]
 )
@@ -195,6 +204,8 @@ def test_too_many_entries_or_bytes_are_refused(sagemaker_t4):
         (["target.count.min=0"], "must be 1 or more"),
         (["target.log_days=2"], "must be one of"),
         (["target.alarm={usd: 100}"], "target.alarm.mail: missing"),
+        (["target.alarm={usd: 0.001, mail: ops@acme.test}"], "target.alarm.usd: must be 0.01 or more"),
+        (["target.scaling.target=1e300"], "target.scaling.target: must be 1000000 or less"),
         (["target.execution_role=mine"], "write own, or a role's ARN"),
         (["target.repository=Mine"], "write own, or an ECR repository's name"),
         (["target.image_source=docker"], "must be aws, patched or own"),

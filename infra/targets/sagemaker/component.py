@@ -15,7 +15,7 @@ from infra.clouds.aws import policies
 from infra.clouds.aws.session import Session
 from infra.clouds.sdk import lighten
 from infra.targets.protocol import Billable, DeploymentRef, Machine
-from infra.targets.sagemaker import building, rights, rules, verdicts
+from infra.targets.sagemaker import building, rights, rules, verdicts, yours
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker.live import Live
 from infra.targets.sagemaker.names import Names
@@ -53,6 +53,7 @@ class Stack(pulumi.ComponentResource):
     def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:  # noqa: ARG002
         super().__init__("flexserve:sagemaker:Stack", name)
         self._plan, self._kept, self._boot, self._names = plan, kept, boot, Names(kept.id)
+        yours.check(r.config(plan), Session(r.config(plan).region))
         self._ref = DeploymentRef(plan.deployment.stack, kept.id)
         self._there = there(r.config(plan).region, self._ref)
         self._serving = serving(r.config(plan).region, self._ref, self._there)
@@ -68,7 +69,7 @@ class Stack(pulumi.ComponentResource):
     def outputs(self) -> dict[str, Any]:
         """What the stack exports."""
         end = datetime.fromtimestamp(r.deadline(self._plan, self._kept), UTC)
-        way_in = to_output(SageMaker(r.config(self._plan).region, self._names.base, self._plan.model.name))
+        way_in = to_output(SageMaker(r.config(self._plan).region, self._names.base, r.served(self._plan)))
         return {
             **r.outputs(self._plan, self._kept, self._boot),
             "expires_at": self.endpoint.arn.apply(lambda _: f"{end:%Y-%m-%dT%H:%M:%SZ}"),  # told only once it was made

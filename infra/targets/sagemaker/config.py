@@ -59,7 +59,9 @@ class Scaling(Settings):
     by: Literal["concurrency", "invocations"] = Field(
         "concurrency", description="What is counted a machine: requests at once, or requests a minute."
     )
-    target: float = Field(8, gt=0, description="How many of them a machine is to have; SageMaker adds or takes away machines.")
+    target: float = Field(
+        8, gt=0, le=1_000_000, description="How many of them a machine is to have; SageMaker adds or takes away machines."
+    )
     in_after: _Seconds = Field(600, ge=0, le=7200, description="How long to wait before machines are taken away.")
     out_after: _Seconds = Field(300, ge=0, le=7200, description="How long to wait after an addition before the next.")
 
@@ -67,7 +69,7 @@ class Scaling(Settings):
 class Alarm(Settings):
     """Who is told when it costs too much. AWS looks some times a day: it does not stop anything."""
 
-    usd: float = Field(gt=0, description="Dollars of a month.")
+    usd: float = Field(ge=0.01, le=1_000_000_000, description="Dollars of a month.")
     mail: _Mail = Field(description="The address to write to.")
 
 

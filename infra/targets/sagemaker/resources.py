@@ -228,7 +228,7 @@ def budget(plan: Plan, kept: Kept) -> Args:
     return {
         "name": Names(kept.id).base,
         "budget_type": "COST",
-        "limit_amount": f"{alarm.usd:g}",
+        "limit_amount": f"{alarm.usd:.2f}".removesuffix(".00"),
         "limit_unit": "USD",
         "time_unit": "MONTHLY",
         "cost_filters": [{"name": "TagKeyValue", "values": [f"user:{ID_TAG}${kept.id}"]}],
@@ -279,6 +279,12 @@ def build_project(plan: Plan, kept: Kept, role_arn: object, location: object, re
         "queued_timeout": QUEUED_MINUTES,
         "tags": tags(plan, kept),
     }
+
+
+def served(plan: Plan) -> str:
+    """The name that the server knows its model by, the first of several: through SageMaker it cannot be asked for it."""
+    name = plan.vllm.options().get("served-model-name") or plan.model.name
+    return str(name[0] if isinstance(name, list | tuple) else name)
 
 
 def log_group(plan: Plan, kept: Kept, name: str) -> Args:
