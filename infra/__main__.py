@@ -27,6 +27,7 @@ with program.sentences_not_tracebacks():
     settled = settle(deployment, Catalog.load(), state.kept, at, program.resolve)
     for word in settled.words:
         pulumi.log.warn(word)
+    program.check(settled)
     built.check(settled, live=at.live, preview=pulumi.runtime.is_dry_run(), warn=pulumi.log.warn)
     pulumi.Stash(STASH, input=settled.kept.as_state())
     component = registry.module(deployment.target.kind, "component")

@@ -17,7 +17,7 @@ from infra.clouds.clock import CLOUD, CloudClock, differs
 from infra.deployment import Deployment
 from infra.halfread import half_written, settled
 from infra.kept import ALLOW, PLACE, Kept, consents, from_state, reruns
-from infra.settle import Circumstances
+from infra.settle import Circumstances, Settled
 from infra.state import STASH, STASH_TYPE
 from infra.targets import registry
 from verdict.errors import FlexserveError
@@ -161,6 +161,18 @@ def resolve(key: str, deployment: Deployment) -> str:
         return commit(deployment.model.name, deployment.model.revision)
     resolved: str = live.resolve(key, deployment)
     return resolved
+
+
+def check(settled: Settled) -> None:
+    """Look up what the stack file names as the operator's own, where the target can (`yours`). A preview does so as well.
+
+    Raises `BadConfig` before anything is made.
+    """
+    import pulumi
+
+    yours = registry.yours(settled.plan.deployment.target.kind)
+    if yours is not None:
+        yours.look(settled, pulumi.log.warn)
 
 
 @contextmanager

@@ -142,6 +142,12 @@ def builder(kind: str) -> ModuleType | None:
     return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
+def yours(kind: str) -> ModuleType | None:
+    """A target's `yours`, where it has one: looks up what the stack file names as the operator's own."""
+    name = f"infra.targets.{kind}.yours"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+
 def programs(kind: str) -> tuple[Program, ...]:
     """What the target's way in needs on the operator's PATH: `PROGRAMS` of its `access`, where it has any."""
     return tuple(getattr(module(kind, "access"), "PROGRAMS", ()))

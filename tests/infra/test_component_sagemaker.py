@@ -56,7 +56,6 @@ def register(sagemaker_t4, sagemaker_l4, monkeypatch):
     cloud = Cloud()
     monkeypatch.setattr(building, "ensure", ensure)
     monkeypatch.setattr(component, "Live", lambda _: cloud)
-    monkeypatch.setattr(component.yours, "check", lambda *_: None)
     monkeypatch.setattr(component.aws, "get_caller_identity_output", lambda **_: Identity(pulumi.Output.from_input(ACCOUNT)))
 
     def run(*sets, stack=sagemaker_t4, configuration=REGION, table=TODAY):

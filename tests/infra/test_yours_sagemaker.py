@@ -7,12 +7,17 @@ import json
 import pytest
 
 from catalog.loader import Catalog
+from flexserve.lifecycle.classify import classify
+from flexserve.lifecycle.parts import EngineFailed
+from infra import program
 from infra.clouds.aws import policies
 from infra.settle import settle
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker import yours
 from infra.targets.sagemaker.config import Config
+from infra.targets.sagemaker.live import Live
 from infra.targets.sagemaker.rights import CODEBUILD, SAGEMAKER
+from tests.conftest import ROOT
 from tests.infra.test_component_sagemaker import TODAY
 from tests.infra.test_live_sagemaker import running, scene
 from tests.infra.test_settle import answers, at
@@ -20,7 +25,7 @@ from verdict.errors import BadConfig
 
 __all__ = ("running", "scene")
 
-THERE = "yours-in-ohio"
+THERE, ELSEWHERE = "yours-in-ohio", "yours-in-ireland"
 OTHER = "arn:aws:iam::999999999999:role/mine"
 
 
@@ -31,7 +36,9 @@ def there(running):
     for name, service in (("fits", SAGEMAKER), ("other", CODEBUILD)):
         session.call("iam", "create_role", RoleName=name, Path="/team/", AssumeRolePolicyDocument=policies.trust(service))
     session.call("ecr", "create_repository", repositoryName=THERE)
-    session.call("s3", "create_bucket", Bucket=THERE, CreateBucketConfiguration={"LocationConstraint": cloud.region})
+    for name in (THERE, ELSEWHERE):
+        session.call("s3", "create_bucket", Bucket=name, CreateBucketConfiguration={"LocationConstraint": cloud.region})
+    cloud.state.moto.backend("s3").buckets[ELSEWHERE].region_name = "eu-west-1"
     return session, f"arn:aws:iam::{cloud.account}:role/team/"
 
 
@@ -46,6 +53,7 @@ def there(running):
         ({"repository": THERE, "bucket": THERE}, ""),
         ({"repository": "none"}, "repository: us-east-2 has no repository none"),
         ({"bucket": "none"}, "bucket: us-east-2 has no bucket none"),
+        ({"bucket": ELSEWHERE}, "bucket: yours-in-ireland is in eu-west-1, the build in us-east-2"),
         ({"repository": "none", "bucket": "none", "image_source": "aws"}, ""),
     ],
 )
@@ -54,26 +62,47 @@ def test_what_is_named_has_to_be_there_and_to_fit(there, settings, says):
     role = settings.get("execution_role", "own")
     named = {"image_source": "patched", **settings, "execution_role": role if role in ("own", OTHER) else roles + role}
     if not says:
-        return yours.check(Config(**named), session)
-    with pytest.raises(BadConfig, match=f"flexserve:target.{says}"):
-        yours.check(Config(**named), session)
+        return yours.check(Config(**named), session, pytest.fail)
+    with pytest.raises(BadConfig, match=f"flexserve:target.{says}") as error:
+        yours.check(Config(**named), session, pytest.fail)
+    printed = EngineFailed("pulumi up failed", diagnostics=(str(error.value),))
+    again = classify(printed, Live(session), None)
+    assert (str(again), again.exit_code) == (str(error.value), 2)  # what the program prints, `up` ends with
     return None
 
 
 def test_a_repository_that_was_taken_over_and_is_gone_is_not_asked_for_in_the_stack_file(there):
     with pytest.raises(BadConfig) as error:
-        yours.check(Config(image_source="patched", repository="fs-0123456789"), there[0])
+        yours.check(Config(image_source="patched", repository="fs-0123456789"), there[0], pytest.fail)
     assert "flexserve down" in error.value.way_out
 
 
 def test_what_may_not_be_looked_at_is_left_to_whoever_uses_it(there, running):
     session, roles = there
     denied = running[0].state.denied
+    words: list[str] = []
     denied |= {"iam:GetRole", "ecr:DescribeRepositories", "s3:ListBucket"}
     try:
-        yours.check(Config(image_source="patched", execution_role=f"{roles}none", repository="none", bucket="none"), session)
+        named = {"execution_role": f"{roles}none", "repository": "none", "bucket": "none"}
+        yours.check(Config(image_source="patched", **named), session, words.append)
     finally:
         denied.clear()
+    assert [word.split()[0] for word in words] == [f"flexserve:target.{key}" for key in named] and "iam:GetRole" in words[0]
+
+
+def test_a_role_of_another_path_is_named_as_it_is(there):
+    session, roles = there
+    with pytest.raises(BadConfig, match=r"execution_role: that role is .*:role/team/fits"):
+        yours.check(Config(execution_role=f"{roles.removesuffix('team/')}fits"), session, pytest.fail)
+
+
+def test_the_program_looks_before_it_registers_anything(monkeypatch, sagemaker_t4):
+    """A refusal leaves no trace in the state."""
+    asked = []
+    monkeypatch.setattr(yours, "check", lambda c, session, warn: asked.append((c.bucket, session.region)))
+    program.check(settled(sagemaker_t4, "target.bucket=mine"))
+    story = (ROOT / "infra" / "__main__.py").read_text(encoding="utf-8")
+    assert asked == [("mine", "us-east-2")] and 0 < story.index("program.check(settled)") < story.index("pulumi.Stash(")
 
 
 TAKES = {"Effect": "Allow", "Action": "sts:AssumeRole"}

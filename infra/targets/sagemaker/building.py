@@ -124,7 +124,7 @@ def failed(wanted: Wanted, build: dict[str, Any], lines: Sequence[str]) -> Build
     return BuildFailed(
         f"{NOT_BUILT}: {wanted.project} ended in {phase or build.get('buildStatus')}",
         why=f"{why}\n{tail}".strip(),
-        way_out="`flexserve up` builds again; nothing of the endpoint was made",
+        way_out="`flexserve up` builds again, once it is mended; nothing of the endpoint was made, `flexserve down` ends the rest",
     )
 
 

@@ -15,7 +15,7 @@ from infra.clouds.aws import policies
 from infra.clouds.aws.session import Session
 from infra.clouds.sdk import lighten
 from infra.targets.protocol import Billable, DeploymentRef, Machine
-from infra.targets.sagemaker import building, rights, rules, verdicts, yours
+from infra.targets.sagemaker import building, rights, rules, verdicts
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker.live import Live
 from infra.targets.sagemaker.names import Names
@@ -53,7 +53,6 @@ class Stack(pulumi.ComponentResource):
     def __init__(self, name: str, plan: Plan, kept: Kept, boot: Rendered, *, replace: bool = False) -> None:  # noqa: ARG002
         super().__init__("flexserve:sagemaker:Stack", name)
         self._plan, self._kept, self._boot, self._names = plan, kept, boot, Names(kept.id)
-        yours.check(r.config(plan), Session(r.config(plan).region))
         self._ref = DeploymentRef(plan.deployment.stack, kept.id)
         self._there = there(r.config(plan).region, self._ref)
         self._serving = serving(r.config(plan).region, self._ref, self._there)
