@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from infra.deployment import Deployment, from_stack_text
-from tests.parts import PARTS, belongs
+from tests.parts import PARTS, belongs, has_some
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT = "0123456789abcdef" * 2 + "01234567"
@@ -30,6 +30,7 @@ LONG = (
     *("startup/test_boot_makes", "cli/test_engine", "startup/test_boot_runs", "startup/test_boot_spot"),
     *("providers_aws/test_engine", "sagemaker/test_containers", "startup/test_boot_failures", "rehearsal/test_killed"),
     *("machine/test_ec2", "machine/test_served", "startup/test_boot_builder", "startup/test_boot_waits"),
+    *("infra/test_live_sagemaker", "infra/test_live_ec2_spot", "cloud_aws/test_endpoints", "infra/test_component_sagemaker"),
 )
 
 
@@ -45,11 +46,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files of no or another part are not even imported. None: no opinion."""
-    part = config.getoption("--part")
-    if part is None or not collection_path.name.startswith("test_"):
+    """Files of no or another part are not even imported, nor what a folder without any shares. None: no opinion."""
+    part, tests = config.getoption("--part"), ROOT / "tests"
+    if part is None or not collection_path.is_relative_to(tests):
         return None
-    return None if belongs(collection_path.relative_to(ROOT / "tests").as_posix(), part) else True
+    place = collection_path.relative_to(tests).as_posix()
+    if collection_path.is_dir():
+        return None if place == "." or has_some(place, part) else True
+    return None if belongs(place, part) or not collection_path.name.startswith("test_") else True
 
 
 def pytest_collection_finish() -> None:

@@ -44,3 +44,8 @@ PARTS: Mapping[str, Sequence[str]] = {
 def belongs(file: str, part: str) -> bool:
     """Whether `file`, below `tests/`, is of this part."""
     return any(fnmatchcase(file, pattern) for pattern in PARTS[part])
+
+
+def has_some(folder: str, part: str) -> bool:
+    """Whether a folder below `tests/` may hold files of this part."""
+    return any(pattern.partition("/")[0] == folder.partition("/")[0] for pattern in PARTS[part])
