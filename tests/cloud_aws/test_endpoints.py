@@ -140,6 +140,17 @@ def test_an_update_whose_containers_die_rolls_back(world: Hosted) -> None:
     assert world.ask()["from"] == world.cluster.made[0].spec.name
 
 
+def test_an_update_may_be_taken_back_without_a_word() -> None:
+    with hosted(roll_back=0.0) as world:
+        config = world.config()
+        world.up(config)
+        world.cluster.dies = True
+        world.sagemaker.update_endpoint(EndpointName=NAME, EndpointConfigName=world.config("ml.g6.xlarge"))
+        world.cloud.clock.advance(379 + 900 + 12)
+        shown = world.shown()
+        assert (shown["EndpointStatus"], shown["EndpointConfigName"]) == ("InService", config) and "FailureReason" not in shown
+
+
 @pytest.mark.parametrize(
     ("host", "environment", "starts"),
     [

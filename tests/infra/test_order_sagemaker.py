@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.infra.sagemaker_scene import UP_S
 from tests.infra.test_component_sagemaker import BASE, ID, TODAY, register
 from tests.infra.test_live_sagemaker import running, scene
 from tests.infra.test_settle import answers, at
-from verdict.errors import FlexserveError
+from verdict.errors import FlexserveError, NoAccess, NoCapacity
 
 __all__ = ("register", "running", "scene")
 
@@ -111,6 +112,45 @@ def test_an_update_waits_until_the_endpoint_can_be_changed(register, monkeypatch
     c = Config(machine_type="ml.g4dn.xlarge")
     assert component.readied(c, DeploymentRef("sagemaker-t4", ID), register.cloud.now, BASE, "next") == BASE
     assert register.cloud.readied == []
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [(None, "still has the configuration before"), (NoCapacity("none now"), "none now"), (NoAccess("x"), "still has")],
+)
+def test_an_update_that_was_taken_back_is_an_error_of_the_program_so_that_what_serves_keeps_its_configuration(
+    register, monkeypatch, told, says
+):
+    """The provider calls it done, and the engine would delete the old configuration at its end."""
+    from infra.targets.sagemaker import component
+
+    def watch(_: DeploymentRef) -> FlexserveError | None:
+        if isinstance(told, NoAccess):
+            raise told
+        return told
+
+    ref = DeploymentRef("sagemaker-t4", ID)
+    register.cloud.watch = watch
+    with pytest.raises(component.pulumi.RunError, match=says):
+        asyncio.run(component.moved("us-east-2", ref, "wanted", "before"))
+    asyncio.run(component.moved("us-east-2", ref, "wanted", "wanted"))
+    monkeypatch.setattr(component.pulumi.runtime, "is_dry_run", lambda: True)
+    asyncio.run(component.moved("us-east-2", ref, "wanted", "before"))
+
+
+def test_every_update_is_looked_at(register, monkeypatch):
+    from infra.targets.sagemaker import component
+
+    looked: list[Any] = []
+
+    async def moved(*names: Any) -> str:
+        looked.append(names)
+        return ""
+
+    monkeypatch.setattr(component, "moved", moved)
+    kinds, _, _ = register()
+    (config,), (endpoint,) = kinds["EndpointConfiguration"], kinds["Endpoint"]
+    assert looked == [("us-east-2", DeploymentRef("sagemaker-t4", ID), config.get("name"), endpoint.get("endpointConfigName"))]
 
 
 def grown(scene: Any, count: int) -> None:

@@ -27,6 +27,14 @@ CANNOT_START = (
 NO_CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error. Please retry."
 NO_PING = "The primary container for production variant main did not pass the ping health check. Please check CloudWatch logs."
 NO_PULL = "Failed to pull container image x; make sure all images exist and the execution role can access them"
+NOT_ALLOWED = (
+    "The role 'arn:aws:iam::123456789012:role/x' does not have BatchGetImage permission for the image: '123456789012.dkr…'."
+)
+ALL_IMAGES = (
+    "Please make sure all images included in the model for the production variant main exist, and that the execution role used to "
+    "create the model has permissions to access them."
+)
+"""AWS's words, as sagemaker-tensorflow-serving-container 182 and amazon-sagemaker-examples 275 quote them."""
 ASSUME = "Could not assume role arn:aws:iam::123456789012:role/x. Please ensure that the role exists and allows principal"
 CRASH = [*STARTED, "ValueError: the checkpoint has no layer 35", DIED]
 
@@ -44,6 +52,8 @@ CASES = [
     ("rolled back", Evidence("InService", NO_CAPACITY, rolled_back=True), "no-capacity", ExitCode.NO_CAPACITY, "Insufficient"),
     ("rolling back", Evidence("RollingBack", NO_CAPACITY), "no-capacity", ExitCode.NO_CAPACITY, "Insufficient"),
     ("no pull", Evidence("Failed", NO_PULL, 400), "image-not-pullable", ExitCode.NO_ACCESS, "execution role"),
+    ("may not pull", Evidence("Failed", NOT_ALLOWED, 400), "image-not-pullable", ExitCode.NO_ACCESS, "BatchGetImage"),
+    ("no images", Evidence("Failed", ALL_IMAGES, 400), "image-not-pullable", ExitCode.NO_ACCESS, "all images"),
     ("role", Evidence("Failed", ASSUME, 10), "role-not-ready", ExitCode.NO_ACCESS, "assume"),
     ("out of memory", Evidence("Creating", "", 500, 1, [*STARTED, OOM]), "out-of-memory", ExitCode.FAILED, "14.56 GiB"),
     ("out of memory, late", Evidence("Failed", NO_PING, 2200, 1, [*STARTED, OOM, DIED]), "out-of-memory", ExitCode.FAILED, "14.56"),
@@ -132,6 +142,10 @@ def test_words_of_the_engine_are_understood_and_others_are_not():
         "endpoint-quota", ExitCode.NO_ACCESS, "the account may have 1 ml.g6.xlarge for endpoints",
     )  # fmt: skip
     assert "`ml.g6.xlarge for endpoint usage`" in found.way_out and found.why.startswith("ResourceLimitExceeded: ")
+    for words in (NOT_ALLOWED, ALL_IMAGES):
+        assert verdicts.from_words(f"creating SageMaker Model: ValidationException: {words}").kind == "image-not-pullable"
+    back = verdicts.from_words(f"error: {verdicts.taken_back('fs-1', 'fs-1-before')}")
+    assert (back.kind, back.what) == ("endpoint-failed", verdicts.taken_back("fs-1", "fs-1-before").what)
     there = verdicts.from_words('api error ValidationException: Cannot create already existing endpoint "arn:x".')
     assert "flexserve down" in there.way_out
     assert verdicts.from_words("the moon is full") is None

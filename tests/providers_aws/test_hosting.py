@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -103,6 +104,18 @@ def test_an_update_that_rolls_back_is_an_error_with_its_reason(owner: Account, a
     with pytest.raises(grpc.RpcError) as caught:
         aws.update(made, inputs)
     assert "unexpected state 'RollingBack', wanted target 'InService'. last error: The primary container" in failed(caught)
+
+
+def test_an_update_that_is_taken_back_in_silence_goes_well_and_shows_the_old_configuration(owner: Account, aws: Direct) -> None:
+    program, made = serving(owner, aws)
+    pace = owner.cloud.state.pace
+    owner.cloud.state.pace = replace(pace, hosting=replace(pace.hosting, roll_back=0.0))
+    dies(owner.cloud)
+    _, arguments = program.arguments("endpoint hosted")
+    inputs = aws.check(made.type, arguments | {"endpointConfigName": other_configuration(program, aws)}, "e", made.inputs)
+    assert (
+        aws.update(made, inputs).outputs["endpointConfigName"] == made.inputs["endpointConfigName"] != inputs["endpointConfigName"]
+    )
 
 
 def test_an_update_takes_the_new_configuration_in_the_time_that_was_recorded(owner: Account, aws: Direct) -> None:

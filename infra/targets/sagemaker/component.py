@@ -160,7 +160,10 @@ class Stack(pulumi.ComponentResource):
         if now is not None:
             made["name"] = readied(c, self._ref, now, made["name"], config.name)
         limits = pulumi.CustomTimeouts(create=CREATE_LIMIT, update=CREATE_LIMIT, delete=CREATE_LIMIT)
-        return aws.sagemaker.Endpoint("endpoint", **made, opts=self._opts(depends_on=before, custom_timeouts=limits))
+        endpoint = aws.sagemaker.Endpoint("endpoint", **made, opts=self._opts(depends_on=before, custom_timeouts=limits))
+        both: Any = pulumi.Output.all(config.name, endpoint.endpoint_config_name)
+        both.apply(lambda names: moved(c.region, self._ref, *names))
+        return endpoint
 
     def _scaling(self) -> None:
         fewest, most = r.config(self._plan).machines
@@ -285,6 +288,22 @@ def readied(c: Config, ref: DeploymentRef, now: Serving, name: str, config: Any)
         return name
 
     return pulumi.Output.from_input(config).apply(ready)
+
+
+async def moved(region: str, ref: DeploymentRef, wanted: str, has: str) -> str:
+    """The configuration that the endpoint has. Raises `RunError` where the endpoint has another configuration than the update was to give it.
+
+    SageMaker took the update back, and the provider, which looks for InService alone, calls it done: the engine would then delete
+    the configuration that serves, and nothing could change the endpoint any more. An error of the program keeps it. Source:
+    terraform-provider-aws issues 46663 and 48997.
+    """
+    if pulumi.runtime.is_dry_run() or wanted == has:
+        return has
+    try:
+        told = await asyncio.to_thread(Live(Session(region)).watch, ref)
+    except FlexserveError:
+        told = None
+    raise pulumi.RunError(str(told or verdicts.taken_back(Names(ref.id).base, has)))
 
 
 def _unknown() -> pulumi.Output[str]:

@@ -31,6 +31,7 @@ _UNTAKEN = {
 """What the services beside SageMaker say of a role that they cannot take. The provider has asked for two minutes by then."""
 _QUOTA = re.compile(r"service limit '(?P<name>(?P<kind>ml\.[\w.-]+) for endpoint usage)' is (?P<limit>\d+)")
 _CREATING = re.compile(r"(?P<name>\S+) is still Creating, by an `up` that was cut off")
+_TAKEN_BACK = re.compile(r"(?P<name>\S+) still has the configuration (?P<config>\S+): SageMaker took the update back")
 _GIVEN_UP = re.compile(r"flexserve: secret \S*: given up: (?P<why>.*)")
 _ACCESS = re.compile(r'"(?:GET|POST) /(?:ping|invocations)')
 _TIMES = re.compile(r"\d+")
@@ -150,7 +151,9 @@ def _told(e: Evidence) -> FlexserveError:
             why=reason,
             way_out="try again in a minute: a new role becomes known late; of a role of yours, check whom it trusts",
         )
-    if re.search(r"pull|images? exist|ImageNotFound|access (them|the image)|Requested image", reason, re.IGNORECASE):
+    if re.search(
+        r"pull|images? exist|ImageNotFound|access (them|the image)|Requested image|permission for the image", reason, re.IGNORECASE
+    ):
         return ImageNotPullable(
             "SageMaker cannot pull the container's image",
             why=reason,
@@ -177,6 +180,15 @@ def still_creating(name: str) -> StillCreating:
     )
 
 
+def taken_back(name: str, config: str) -> EndpointFailed:
+    """What the program says of an update that came to nothing, without a reason."""
+    return EndpointFailed(
+        f"{name} still has the configuration {config}: SageMaker took the update back",
+        why="what was there before goes on serving; SageMaker gives no reason",
+        way_out="`flexserve logs` shows what the container said",
+    )
+
+
 def from_words(text: str) -> FlexserveError | None:
     """The same for what the engine prints of an endpoint that failed; None for words about something else."""
     if quota := _QUOTA.search(text):
@@ -192,6 +204,8 @@ def from_words(text: str) -> FlexserveError | None:
                 why=said(text),
                 way_out="try again in a minute: a new role becomes known late",
             )
+    if back := _TAKEN_BACK.search(text):
+        return taken_back(back["name"], back["config"])
     if creating := _CREATING.search(text):
         return still_creating(creating["name"])
     if re.search(r"Cannot create already existing endpoint|Cannot update failed endpoint", text):
@@ -202,7 +216,7 @@ def from_words(text: str) -> FlexserveError | None:
         )
     if re.search(
         r"CannotStartContainer|InsufficientInstanceCapacity.*ML compute|ML compute capacity|Could not assume role|"
-        r"Requested image|images? exist|ping health check",
+        r"Requested image|images? (exist|included)|permission for the image|ping health check",
         text,
     ):
         return _told(Evidence("Failed", reason=text))

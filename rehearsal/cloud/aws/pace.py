@@ -26,6 +26,7 @@ class Hosting:
     verdict: float = 11.0
     """From its end to Failed."""
     roll_back: float = 60.0
+    """From an update that failed until InService again. At 0 nobody sees RollingBack, nor a reason afterwards."""
     deleting: float = 30.0
     empty: float = 2.0
     """The same without instances."""

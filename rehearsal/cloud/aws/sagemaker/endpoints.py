@@ -126,10 +126,12 @@ def _updated(state: State, endpoint: Endpoint, why: str) -> None:
     assert fleet is not None
     if why:
         drain(fleet, 0.0)
+        lasts = state.pace.hosting.roll_back
         with state.lock:
             endpoint.rising = None
-            _become(state, endpoint, "RollingBack", why)
-        state.clock.after(state.pace.hosting.roll_back, lambda: _settled(state, endpoint, why))
+            _become(state, endpoint, "RollingBack" if lasts else "InService", why if lasts else "")
+        if lasts:
+            state.clock.after(lasts, lambda: _settled(state, endpoint, why))
         return
     with state.lock:
         before, endpoint.active, endpoint.rising = endpoint.active, fleet, None
