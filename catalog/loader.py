@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TypeVar, get_args, get_type_hints
@@ -31,6 +31,7 @@ class Tables(Struct, frozen=True):
     images: tuple[rows.Image, ...]
     host_images: tuple[rows.HostImage, ...]
     builder_types: tuple[rows.BuilderType, ...]
+    boots: tuple[rows.Boot, ...]
 
 
 class Catalog(Struct, frozen=True):
@@ -46,6 +47,7 @@ class Catalog(Struct, frozen=True):
     images: tuple[rows.Image, ...]
     host_images: tuple[rows.HostImage, ...]
     builder_types: Mapping[str, rows.BuilderType]
+    boots: tuple[rows.Boot, ...]
 
     @staticmethod
     @cache
@@ -63,6 +65,7 @@ class Catalog(Struct, frozen=True):
             images=tables.images,
             host_images=tables.host_images,
             builder_types={r.name: r for r in tables.builder_types},
+            boots=tables.boots,
         )
 
     def price(self, item: str, *, region: str = "", provisioning: str = "") -> rows.Price | None:
@@ -71,6 +74,10 @@ class Catalog(Struct, frozen=True):
             if row.item == item and row.provisioning in ("", provisioning) and (not row.regions or region in row.regions):
                 return row
         return None
+
+    def boot(self, target: str, parts: Iterable[str]) -> tuple[rows.Boot, ...]:
+        """The rows of these parts of a target's start, in their order; fewer where nobody recorded one."""
+        return tuple(row for part in parts for row in self.boots if (row.target, row.part) == (target, part))
 
     def image(self, repository: str, tag: str | None) -> rows.Image | None:
         """The row of a repository's tag. Without a tag (pinned by digest) what the repository's first row says of all its images.

@@ -88,6 +88,14 @@ class Provisioning(Row, frozen=True, kw_only=True):
     window_max_s: int
 
 
+class Boot(Row, frozen=True, kw_only=True):
+    """How long a recorded start of a target took, in seconds; `part`: `boot`, or what came before it (`image`: its build)."""
+
+    target: str
+    part: str
+    seconds: int
+
+
 class Zone(Row, frozen=True, kw_only=True):
     """A place where accelerators can be asked for in these ways; `machine_types` where not all sizes are there."""
 

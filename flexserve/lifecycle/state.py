@@ -106,6 +106,8 @@ def _state(seen: Seen, expires: datetime | None) -> tuple[State, str]:
         return State.STOPPED, f"the machine is {machine.cloud_state}"
     if machine.cloud_state.lower() == "pending":
         return State.QUEUED, "the request waits for capacity"
+    if over and (boot is None or boot.state not in ("failed", "reclaimed")):
+        return State.EXPIRED, "the window closed; the machine is still there, and bills until the cloud deletes it"
     if boot is None:
         return State.CREATED, ""
     known = {"serving": State.SERVING, "failed": State.FAILED, "reclaimed": State.RECLAIMED}
@@ -135,7 +137,8 @@ def _cost(seen: Seen, expires: datetime | None, state: State) -> float | None:
         started = expires - timedelta(seconds=window)
     if price is None or started is None or state is State.ABSENT:
         return None
-    end = min(seen.now, expires) if expires else seen.now
+    ends = seen.machine is None or seen.machine.cloud_state.lower() in STOPPED
+    end = min(seen.now, expires) if expires and ends else seen.now
     return round(max(0.0, (end - started).total_seconds()) / 3600 * price, 4)
 
 

@@ -107,9 +107,9 @@ class _Wait:
 def _give_up(status: Status, *, machine: bool, ending: bool) -> None:
     """Raise when waiting cannot help."""
     if status.state in GONE:
-        raise Gone(
-            f"the deployment is {status.state}", why=status.cause, way_out=f"flexserve up -s {status.stack} asks for a new one"
-        )
+        first = f"`flexserve down -s {status.stack}` deletes it, then " if machine and not ending else ""
+        way_out = f"{first}flexserve up -s {status.stack} asks for a new one"
+        raise Gone(f"the deployment is {status.state}", why=status.cause, way_out=way_out)
     if status.state is State.STOPPED and not ending:
         raise FlexserveError("the machine is stopped", why=status.cause, way_out=f"flexserve down -s {status.stack}")
     if status.state is State.ABSENT:

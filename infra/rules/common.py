@@ -19,6 +19,7 @@ SERVICES = {"": "EC2", "sagemaker": "SageMaker"}  # of AWS; no other cloud's mac
 TOKENS = re.compile(r"(HF|HUGGING_?FACE)(_HUB)?_?TOKEN|HF_API_KEY|hf[-_]token", re.IGNORECASE)
 ASKED = 2048  # tokens that a checkpoint has to hold beside its weights before it is called fitting
 UTILIZATIONS = (0.92, 0.95)  # more leaves nothing for what else takes memory on a card
+USE_S = 600  # that a window has to hold beside the start: less was never worth the price of it
 SHORT_DTYPES = {"half": "float16", "float": "float32"}  # vLLM's other words for them
 MEMBERS = "`user:…`, `group:…` or `serviceAccount:…`"
 
@@ -166,11 +167,19 @@ def unknown_image(s: Situation) -> Broken | None:
 
 
 def window_bounds(s: Situation) -> Broken | None:
-    """A window that this way of asking for a machine does not allow."""
+    """A window that this way of asking does not allow, or in which a start as recorded leaves no 10 minutes of use."""
     target, window = s.deployment.target, s.deployment.common.window
     row = s.catalog.provisionings.get(target.provisioning)
+    start = s.catalog.boot(target.kind, target.starts)
+    least = sum(part.seconds for part in start) + USE_S
     if row is None or row.window_min_s <= window <= row.window_max_s:
-        return None
+        if not start or window >= least:
+            return None
+        took = " and ".join(f"{words(part.seconds)} for its {part.part}" for part in start)
+        return Broken(
+            f"the window of {words(window)} closes before there is any use of it: a recorded start took {took}",
+            f"set flexserve:window to {words(-(-least // 60) * 60)} or more",
+        )
     return Broken(
         f"the window of {target.provisioning} is {words(row.window_min_s)} to {words(row.window_max_s)}, not {words(window)}",
         "set flexserve:window within that",

@@ -109,6 +109,11 @@ class TargetSettings(Settings):
         return None
 
     @property
+    def starts(self) -> tuple[str, ...]:
+        """The parts of a start that pass inside the window, one after another, as the catalog's boots name them."""
+        return ("boot",)
+
+    @property
     def billed(self) -> tuple[tuple[str, str, float], ...]:
         """What else bills: a name, the price item, and how many units of it an hour."""
         return ()

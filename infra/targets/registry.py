@@ -111,6 +111,10 @@ class TargetConfig(Protocol):
         """Minutes that the machine compiles a server; None where it does not, or nobody knows."""
 
     @property
+    def starts(self) -> tuple[str, ...]:
+        """The parts of a start that pass inside the window, by the catalog's names."""
+
+    @property
     def billed(self) -> tuple[tuple[str, str, float], ...]:
         """What else bills: name, price item, units an hour."""
 

@@ -33,6 +33,9 @@ CASES = [
     ("a reclaim was announced", Seen(REF, NOW, machine(), boot("reclaimed")), State.RECLAIMED),
     ("stopped by hand", Seen(REF, NOW, machine(cloud_state="TERMINATED"), boot()), State.STOPPED),
     ("ending after its window", Seen(REF, LATE, machine(cloud_state="STOPPING"), boot()), State.EXPIRED),
+    ("serves after its window", Seen(REF, LATE, machine(), boot()), State.EXPIRED),
+    ("has not reported after its window", Seen(REF, LATE, machine()), State.EXPIRED),
+    ("failed, and its window is over", Seen(REF, LATE, machine(), failed_boot()), State.FAILED),
     ("gone after its window", Seen(REF, LATE), State.EXPIRED),
     ("gone before its window", Seen(REF, NOW), State.RECLAIMED),
 ]
@@ -73,6 +76,8 @@ def test_time_and_money_are_the_clouds():
     assert status.seconds_left == 3 * 3600 and status.cost_so_far == 1.5
     assert describe("s", Seen(REF, LATE)).seconds_left == 0
     assert describe("s", Seen(REF, LATE)).cost_so_far == 6.0
+    late = describe("s", Seen(REF, LATE, machine(), boot()))
+    assert (late.cost_so_far, late.seconds_left) == (7.5, 0) and "bills" in late.cause  # as long as it is there
 
 
 def test_an_unknown_price_is_unknown():

@@ -245,6 +245,18 @@ def test_it_expires_while_one_waits():
     assert int(caught.value.exit_code) == 8
 
 
+def test_one_that_begins_to_serve_when_its_window_is_over_does_not_serve():
+    def late(world: World) -> Changes:
+        changes = created(world)
+        world.clock.on_sleep = [lambda: setattr(world.live.clock, "at", 14401.0)]
+        return changes
+
+    with pytest.raises(Gone, match="expired") as caught:
+        run(World(ups=late), timeout_s=1e6)
+    assert int(caught.value.exit_code) == 8 and "still there" in caught.value.why
+    assert caught.value.way_out.startswith("`flexserve down -s s` deletes it, then flexserve up -s s")
+
+
 def test_it_is_reclaimed_while_one_waits():
     def gone(world: World) -> Changes:
         changes = created(world)

@@ -33,6 +33,8 @@ BROKEN = [
     ("unknown-zone", "target.zones=[europe-west4-a, europe-west4-b]", "europe-west4-a"),
     ("window-bounds", "window=9m", "flexserve:window"),
     ("window-bounds", "window=169h", "flexserve:window"),
+    ("window-bounds", "window=10m", "flexserve:window to 23m or more"),
+    ("window-bounds", "window=1373", "flexserve:window to 23m or more"),
     ("quantization-unsupported", "model.name=google/gemma-4-E2B-it-qat", "google/gemma-4-E2B-it"),
     ("dtype-unsupported", "serving.dtype=float16", "bfloat16"),
     ("kv-dtype-unsupported", "serving.kv_cache_dtype=nvfp4", "fp8"),
@@ -85,7 +87,7 @@ def test_allow_in_the_stack_file_counts_and_an_unbroken_rule_is_not_listed(tpu_v
 
 
 @pytest.mark.parametrize(
-    "setting", ["window=10m", "window=7d", "target.disk_gb=45", "target.disk_gb=65536", "serving.max_model_len=131072"]
+    "setting", ["window=1374", "window=7d", "target.disk_gb=45", "target.disk_gb=65536", "serving.max_model_len=131072"]
 )
 def test_the_bounds_themselves_are_allowed(tpu_v6e, setting):
     assert make_plan(tpu_v6e(setting), Catalog.load()).allowed == ()

@@ -32,6 +32,7 @@ BROKEN = [
     ("zone-without-size", [*JAKARTA, "target.machine_type=g5g.metal", "target.larger=[g5g.8xlarge]"], "g5g.metal"),
     ("window-bounds", ["window=9m"], "flexserve:window"),
     ("window-bounds", ["window=8d"], "flexserve:window"),
+    ("window-bounds", ["window=33m"], "flexserve:window to 34m or more"),
     ("no-way-out", ["egress=existing"], "target.network"),
     ("spot-persistent", ["target.spot_instance_type=persistent"], "one-time"),
     ("spot-persistent", ["target.spot_instance_type=persistent", "target.interruption_behavior=terminate"], "one-time"),

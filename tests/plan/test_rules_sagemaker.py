@@ -48,6 +48,8 @@ BROKEN = [
     ("token-in-environment", ["serving.extra_args={hf-token: abc}"], "flexserve:secret.name"),
     ("environment-too-large", [f"serving.environment={{VLLM_LOGGING_PREFIX: {'y' * 1025}}}"], "serving.environment"),
     ("timeout-bounds", ["target.start_timeout=59"], "within"),
+    ("window-bounds", ["window=9m"], "within"),
+    ("window-bounds", ["window=35m"], "flexserve:window to 36m or more"),
     ("timeout-bounds", ["target.start_timeout=3601"], "within"),
     ("timeout-bounds", ["target.download_timeout=59"], "within"),
     ("timeout-bounds", ["target.download_timeout=2h"], "within"),
@@ -182,6 +184,17 @@ def test_shipped_stacks_break_none_and_their_host_image_is_told(sagemaker_t4, sa
         assert plan.allowed == () and plan.host_image == HOST13 and plan.as_dict()["host_image"] == HOST13
         assert plan.as_dict()["egress"] is None and plan.cost.unknown == ()
     assert make_plan(sagemaker_t4(*ON_CU12, "target.machine_type=ml.g4dn.xlarge"), Catalog.load()).host_image == HOST12
+
+
+def test_the_window_holds_the_recorded_start_and_some_use_of_it(sagemaker_t4, sagemaker_l4):
+    """The build of a patched image passes inside the window as well."""
+    for stack, window in ((sagemaker_t4, "36m"), (sagemaker_l4, "24m")):
+        assert make_plan(stack(f"window={window}"), Catalog.load()).allowed == ()
+    with pytest.raises(Refused, match="window-bounds") as error:
+        make_plan(sagemaker_l4("window=23m"), Catalog.load())
+    assert "13m12s for its boot" in error.value.why and "image" not in error.value.why
+    with pytest.raises(Refused, match="12m36s for its image and 13m12s for its boot"):
+        make_plan(sagemaker_t4("window=23m"), Catalog.load())
 
 
 def test_too_many_entries_or_bytes_are_refused(sagemaker_t4):

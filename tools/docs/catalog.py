@@ -26,6 +26,7 @@ def page() -> str:
     lines += _section("Host images", ("project", "family", "has_docker"), c.host_images)
     lines += _section("Zones", ("name", "provisioning", "accelerators"), c.zones)
     lines += _section("Provisioning", ("name", "window_min_s", "window_max_s"), c.provisionings.values())
+    lines += _section("Recorded starts", ("target", "part", "seconds"), c.boots)
     lines += _section("Prices (US dollars)", ("item", "provisioning", "regions", "unit", "usd"), c.prices)
     return "\n".join(lines) + "\n"
 

@@ -137,6 +137,11 @@ class Config(TargetSettings):
         """The fewest and the most machines that bill."""
         return self.count.min, self.count.max
 
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The window begins before the image is built, which the first `up` of a patched one does."""
+        return ("image", "boot") if self.image_source == "patched" else ("boot",)
+
     def host(self, cuda: str, rows: Iterable[HostImage]) -> str:
         """The host image: as asked for, or the one with the newest driver among those of the container's CUDA major version."""
         if self.host_image != AUTO:
