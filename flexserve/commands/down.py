@@ -48,10 +48,8 @@ def _tokens(ref: DeploymentRef) -> int | None:
 
 def page(gone: Gone) -> str:
     """What went, what stays, what is left, and the receipt."""
-    count = gone.changes.counts.get("delete", 0)
-    lines = [
-        f"{gone.stack}: {count + len(gone.swept)} things deleted" if count or gone.swept else f"{gone.stack}: nothing was there"
-    ]
+    count = gone.changes.counts.get("delete", 0) + len(gone.first) + len(gone.swept)
+    lines = [f"{gone.stack}: {count} things deleted" if count else f"{gone.stack}: nothing was there"]
     lines += [f"  deleted by id, the engine had left it: {_where(b)}" for b in gone.swept]
     lines += [f"  kept: {_where(b)}, {dollars(b.price_per_hour, '/h')}: {b.kept} (down --purge deletes it)" for b in gone.kept]
     lines += [f"  LEFT BEHIND, still bills: {_where(b)}, {dollars(b.price_per_hour, '/h')}" for b in gone.left_behind]

@@ -32,7 +32,9 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Gone:
-    """The `down` document of the contract. `swept` are the things that the engine left and `down` deleted by name."""
+    """The `down` document of the contract. `first` is what the cloud deleted before the engine began, as `CanHold` wants it;
+    `swept` are the things that the engine left and `down` deleted by name.
+    """
 
     stack: str
     changes: Changes
@@ -41,6 +43,7 @@ class Gone:
     left_behind: tuple[Billable, ...]
     receipt: Receipt | None
     engine_error: FlexserveError | None = None
+    first: tuple[Billable, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """The document."""
@@ -49,7 +52,7 @@ class Gone:
             "stack": self.stack,
             "deleted": [
                 {"by": "engine", "count": self.changes.counts.get("delete", 0)},
-                *({"by": "id", **_thing(b)} for b in self.swept),
+                *({"by": "id", **_thing(b)} for b in (*self.first, *self.swept)),
             ],
             "kept": [{**_thing(b), "price_per_month": _month(b.price_per_hour), "why": b.kept} for b in self.kept],
             "left_behind": [_thing(b) for b in self.left_behind],
@@ -82,7 +85,11 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
         parts.unfinished.write(ref)
     except OSError as error:  # a full disk must not keep a machine alive
         say(f"should this be cut off, note the id {ref.id}: it could not be kept here ({error.strerror})")
-    let_go(parts, live, ref, say)
+    try:
+        first = let_go(parts, live, ref, say)
+    except FlexserveError as error:
+        say(f"{error}\n  what it needs to go stays until it is gone; so does all the rest")
+        return Gone(parts.stack, Changes(), (), *standing(live, ref, purge=purge), receipt(parts.stack, seen, counted))
     engine_error: FlexserveError | None = None
     changes = Changes()
     try:
@@ -98,7 +105,7 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
             engine_error = error
     if engine_error is None and not left and not kept:  # what is kept is found again by the id, for --purge
         parts.unfinished.remove()
-    return Gone(parts.stack, changes, swept, kept, left, receipt(parts.stack, seen, counted), engine_error)
+    return Gone(parts.stack, changes, swept, kept, left, receipt(parts.stack, seen, counted), engine_error, first)
 
 
 def _emptied(parts: Parts) -> Changes:
@@ -106,27 +113,26 @@ def _emptied(parts: Parts) -> Changes:
     return Changes() if parts.bare() else parts.engine().destroy()
 
 
-def let_go(parts: Parts, live: LiveTarget, ref: DeploymentRef, say: Callable[[str], None]) -> None:
-    """Wait while the cloud refuses to delete the machine: what it needs to go, a role, must not go before. At most 80 minutes.
+def let_go(parts: Parts, live: LiveTarget, ref: DeploymentRef, say: Callable[[str], None]) -> tuple[Billable, ...]:
+    """Delete a machine that the cloud takes apart with something else of the stack (a role), and wait for its end: what went.
 
-    One that the engine never recorded (its create failed, or was cut off) is deleted by id, before the engine deletes the rest.
+    The engine would delete both as soon as the cloud has begun, and does not know one whose create failed. While the cloud refuses
+    to delete it, that is waited for, 80 minutes at most. Raises as `LiveTarget.delete` does.
     """
     if not isinstance(live, CanHold):
-        return
+        return ()
     began, told = parts.clock.monotonic(), ""
     while (held := live.held(ref)) and parts.clock.monotonic() - began < HELD_S:
         if held != told:
             told = held
             say(f"{held}: the cloud deletes it only after that; waits")
         parts.clock.sleep(LOOK_S)
-    holder = live.holder(ref) if not ref.outputs.get("expires_at") else None  # which is exported only once it was made
+    holder = live.holder(ref)
     if holder is None:
-        return
-    say(f"deletes {holder.kind} {holder.name} in {holder.where}, which the engine does not know")
-    try:
-        live.delete(holder)
-    except FlexserveError as error:
-        say(f"  {error.what}")
+        return ()
+    say(f"deletes {holder.kind} {holder.name} in {holder.where}; the rest goes once the cloud is done with it")
+    live.delete(holder)
+    return (holder,)
 
 
 def _with_builder(parts: Parts, gone: Gone, *, purge: bool, say: Callable[[str], None]) -> Gone:
@@ -162,10 +168,15 @@ def sweep(
             say(f"  {error.what}")
             continue
         swept.append(thing)
-    after: Sequence[Billable] = live.inventory(ref)
-    kept = tuple(b for b in after if b.kept and not purge)
-    left = tuple(b for b in after if b not in kept)
+    kept, left = standing(live, ref, purge=purge)
     return tuple(b for b in swept if b not in left), kept, left
+
+
+def standing(live: LiveTarget, ref: DeploymentRef, *, purge: bool) -> tuple[tuple[Billable, ...], tuple[Billable, ...]]:
+    """What the cloud has of it now: (kept on purpose, left behind)."""
+    there: Sequence[Billable] = live.inventory(ref)
+    kept = tuple(b for b in there if b.kept and not purge)
+    return kept, tuple(b for b in there if b not in kept)
 
 
 def receipt(stack: str, seen: Seen, tokens: int | None) -> Receipt:

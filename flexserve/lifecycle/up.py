@@ -132,10 +132,6 @@ def _make_way(parts: Parts, machine: Machine, say: Callable[[str], None]) -> Non
     """Delete what is in the way of its successor. The engine, if it knows it, finds it gone."""
     ref, live = reference(parts)
     let_go(parts, live, ref, say)
-    left = live.holder(ref) if isinstance(live, CanHold) else None
-    if left is not None:
-        say(f"deletes {left.kind} {left.name} in {left.where}")
-        live.delete(left)
     if live.find(ref) is not None:
         raise FlexserveError(f"{machine.name} is still there", way_out=f"flexserve down -s {parts.stack}, then up again")
 

@@ -203,13 +203,15 @@ class CanWatch(Protocol):
 
 @runtime_checkable
 class CanHold(Protocol):
-    """A target whose cloud refuses to delete a machine while it is being made or changed."""
+    """A target whose cloud deletes a machine some time after it was asked to, and refuses to while it makes or changes it."""
 
     def held(self, deployment: DeploymentRef) -> str:
         """One clause, e.g. `fs-1 is Creating`; empty when it can be deleted now, or is not there."""
 
     def holder(self, deployment: DeploymentRef) -> Billable | None:
-        """The machine as a thing of the inventory: it has to go before what it needs for that. None when there is none."""
+        """The machine as a thing of the inventory; None when there is none. `delete` returns at its end: only then may go what
+        the cloud needs for that, a role.
+        """
 
 
 @runtime_checkable

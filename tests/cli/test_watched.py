@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from flexserve.commands.down import page
 from flexserve.lifecycle import watched
 from flexserve.lifecycle.cleared import cleared
 from flexserve.lifecycle.down import down
@@ -212,21 +213,35 @@ def test_down_waits_until_the_cloud_lets_go_before_the_engine_deletes():
     assert world.calls == ["destroy"]
 
 
-@pytest.mark.parametrize(("known", "first"), [(False, ["fs-1"]), (True, [])])
-def test_a_machine_that_the_engine_never_recorded_goes_before_what_it_needs(known, first):
+ENDPOINT, ROLE = Billable("endpoint", "fs-1", "here", 1.0), Billable("role", "fs-1-run", "global", 0.0)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_machine_goes_before_what_it_needs_whether_the_engine_knows_it_or_not(known):
     order: list[list[str]] = []
     world = World(live=Held(0)).lives()
     if not known:
         world.ref = REF
-    world.live.things = [Billable("role", "fs-1-run", "global", 0.0), Billable("endpoint", "fs-1", "here", 1.0)]
+    world.live.things = [ROLE, ENDPOINT]
 
     def destroys(w: World) -> Changes:
         order.append(list(w.live.deleted))
+        w.live.things = []
         return Changes({"delete": 1})
 
     world.destroys = destroys
     gone = down(world.parts(), purge=False, say=lambda _: None, tokens=lambda _: None)
-    assert order == [first] and not gone.left_behind
+    assert order == [["fs-1"]] and not gone.left_behind
+    assert [b.get("name", b.get("count")) for b in gone.as_dict()["deleted"]] == [1, "fs-1"]
+    assert "2 things deleted" in page(gone) and "the engine had left" not in page(gone)
+
+
+def test_what_it_needs_stays_while_it_does_not_go():
+    world = World(live=Held(0)).lives()
+    world.live.things, world.live.undeletable = [ENDPOINT, ROLE], {"fs-1"}
+    gone = down(world.parts(), purge=False, say=lambda _: None, tokens=lambda _: None)
+    assert world.calls == [] and world.live.deleted == [] and gone.left_behind == (ENDPOINT, ROLE)
+    assert world.note.held is not None
 
 
 def test_the_id_of_what_is_kept_is_remembered_for_a_purge():

@@ -245,11 +245,16 @@ def test_a_role_that_cannot_be_assumed_yet(world: Hosted) -> None:
     assert make()["ModelArn"].endswith("model/late")
 
 
-def test_without_its_role_an_endpoint_never_goes(world: Hosted) -> None:
+@pytest.mark.parametrize("before", [True, False], ids=["before", "while it is deleted"])
+def test_without_its_role_an_endpoint_never_goes(world: Hosted, before: bool) -> None:
     world.up()
-    world.iam.delete_role_policy(RoleName="run", PolicyName="own")
-    world.iam.delete_role(RoleName="run")
-    world.sagemaker.delete_endpoint(EndpointName=NAME)
+    steps = [
+        lambda: world.iam.delete_role_policy(RoleName="run", PolicyName="own"),
+        lambda: world.iam.delete_role(RoleName="run"),
+        lambda: world.sagemaker.delete_endpoint(EndpointName=NAME),
+    ]
+    for step in steps if before else [steps[2], *steps[:2]]:
+        step()
     world.cloud.clock.advance(7200)
     assert world.status() == "Deleting" and "endpoint_instance" in world.left()
     world.role("run", "sagemaker.amazonaws.com")

@@ -108,4 +108,6 @@ def test_once_it_is_up_the_program_wants_nothing_else(seen):
 
 
 def test_nothing_is_left_but_the_log_of_the_one_that_failed(seen):
+    deleted = [thing.get("kind", thing["by"]) for thing in seen.ran["down"].document["deleted"]]
+    assert deleted[:2] == ["engine", "endpoint"], seen.ran["down"].stderr
     assert seen.ran["down"].returncode == 0 and seen.left == seen.bills["down"] == seen.bills["wait out"]

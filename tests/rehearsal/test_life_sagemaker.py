@@ -246,6 +246,13 @@ def test_another_card_and_back_in_place_with_no_request_lost(life):
     assert life.steady["whole"] and life.steady["lost"] == [] and life.steady["answered"] == life.steady["sent"] > 100
 
 
+def test_down_has_the_endpoint_deleted_before_the_engine_deletes_its_role(life):
+    """The other way round it would stay, and bill. The engine leaves nothing that bills."""
+    ran = life.ran["down"]
+    assert [thing.get("kind", thing["by"]) for thing in ran.document["deleted"]] == ["engine", "endpoint"], ran.document
+    assert "the rest goes once the cloud is done with it" in ran.stderr and "still there after" not in ran.stderr
+
+
 def test_down_keeps_images_and_logs_and_purge_leaves_nothing(life):
     kept = {thing["kind"] for thing in life.ran["down"].document["kept"]}
     assert set(life.left["down"]) <= {"repository", "log_group"} and len(kept) == len(set(life.left["down"])) > 0

@@ -14,7 +14,7 @@ from infra.clouds.http import NoNetwork
 from verdict.errors import BadConfig, FlexserveError, NoAccess, TimedOut
 
 CONNECT_S, READ_S, TRIES = 10, 30, 4
-WAIT_S, WAITS = 5.0, 120
+FIRST_S, WAIT_S, LIMIT_S = 1.0, 5.0, 600.0  # the first pause of a wait, its longest, all of them
 GONE_CODES = frozenset(
     {
         "NoSuchEntity",
@@ -74,12 +74,13 @@ class Session:
             yield from page.get(key) or []
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Ask until it is done, every 5 s for 10 minutes. Raises `TimedOut`."""
-        for _ in range(WAITS):
-            if done():
-                return
-            self._sleep(WAIT_S)
-        raise TimedOut(f"{what} takes longer than {int(WAIT_S * WAITS / 60)} minutes", way_out="look again later")
+        """Ask until it is done: soon at first, then every 5 s, for 10 minutes. Raises `TimedOut`."""
+        waited, pause = 0.0, FIRST_S
+        while not done():
+            if waited >= LIMIT_S:
+                raise TimedOut(f"{what} takes longer than {LIMIT_S / 60:.0f} minutes", way_out="look again later")
+            self._sleep(pause)
+            waited, pause = waited + pause, min(pause + FIRST_S, WAIT_S)
 
     def pause(self, seconds: float) -> None:
         """Wait a little between two looks."""

@@ -125,7 +125,11 @@ class Stack(pulumi.ComponentResource):
         return bucket.bucket
 
     def _role_to_run(self, built: Image) -> tuple[Any, list[pulumi.Resource]]:
-        """With it SageMaker runs the container, and frees the machines: it goes only after the endpoint."""
+        """With it SageMaker runs the container, and frees what the endpoint is made of.
+
+        The provider takes an endpoint in Deleting for gone, and the engine then deletes the role at once: so `down` has the
+        endpoint deleted before (`CanHold`). Plain `pulumi destroy` cannot wait for it.
+        """
         c, secret = r.config(self._plan), self._plan.deployment.common.secret
         if c.execution_role != r.OWN:
             return c.execution_role, []

@@ -13,7 +13,7 @@ from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from infra.targets.sagemaker import building, moving, reports, resolving, verdicts
 from infra.targets.sagemaker.log import Reader
 from infra.targets.sagemaker.names import Names
-from infra.targets.sagemaker.sweep import KINDS, Where
+from infra.targets.sagemaker.sweep import KINDS, Where, endpoints
 from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
@@ -96,8 +96,9 @@ class Live:
         return f"{found['EndpointName']} is {found['EndpointStatus']}" if found is not None and moving else ""
 
     def holder(self, deployment: DeploymentRef) -> Billable | None:
-        """The endpoint: SageMaker frees its machines with the role."""
-        return next((thing for thing in self.inventory(deployment) if thing.kind == "endpoint"), None)
+        """The endpoint: SageMaker frees with the role what it is made of (botocore: DeleteEndpoint)."""
+        found = next(endpoints(Where(self._session, Names(deployment.id))), None)
+        return Billable("endpoint", found.id, found.place, found.costs) if found is not None else None
 
     def serving(self, deployment: DeploymentRef) -> moving.Serving | None:
         """The endpoint as a change has to know it."""

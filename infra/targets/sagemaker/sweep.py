@@ -56,7 +56,8 @@ def _scaling(w: Where) -> Iterator[Thing]:
     yield from (Thing(name, w.session.region) for name in scalable(w.session, w.names))
 
 
-def _endpoints(w: Where) -> Iterator[Thing]:
+def endpoints(w: Where) -> Iterator[Thing]:
+    """The endpoint, also while SageMaker deletes it."""
     try:
         found = w.session.call("sagemaker", "describe_endpoint", EndpointName=w.names.base)
     except NotThere:
@@ -202,7 +203,7 @@ def _delete_budget(session: Session, id_: str) -> None:
 
 KINDS = (
     Kind("scaling", _scaling, unscale),
-    Kind("endpoint", _endpoints, calls("sagemaker", "delete_endpoint", "EndpointName"), _no_endpoint, settle),
+    Kind("endpoint", endpoints, calls("sagemaker", "delete_endpoint", "EndpointName"), _no_endpoint, settle),
     Kind("schedule", _schedules, calls("scheduler", "delete_schedule", "Name")),
     Kind("endpoint-config", _configs, calls("sagemaker", "delete_endpoint_config", "EndpointConfigName")),
     Kind("model", _models, calls("sagemaker", "delete_model", "ModelName")),
@@ -215,8 +216,8 @@ KINDS = (
     Kind("repository", _repositories, _delete_repository),
     Kind("role", _roles, delete_role),
 )
-"""In the order in which they can be deleted: SageMaker frees the machines with the role, so that goes last. The schedule goes after
-the endpoint, which it still ends where the delete fails."""
+"""In the order in which they can be deleted: SageMaker needs the role until the endpoint's end, so that goes last. The schedule
+goes after the endpoint, which it still ends where the delete fails."""
 
 
 def _endpoint_price(w: Where, endpoint: dict[str, Any]) -> float | None:

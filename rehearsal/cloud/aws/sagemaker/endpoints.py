@@ -201,26 +201,24 @@ def delete(state: State, call: Call) -> Result:
 
 
 def remove(state: State, endpoint: Endpoint) -> None:
-    """Called under the lock. Whose execution role is gone by then stays in Deleting: SageMaker cannot free its instances."""
+    """Called under the lock. An endpoint whose execution role is gone before its end stays in Deleting: SageMaker frees its
+    instances with the role.
+    """
     _idle(endpoint)
     if endpoint.status == "Deleting":
         return
     _become(state, endpoint, "Deleting")
-    _free(state, endpoint)
+    pace = state.pace.hosting
+    state.clock.after(pace.deleting if endpoint.fleets else pace.empty, lambda: _free(state, endpoint))
 
 
 def _free(state: State, endpoint: Endpoint) -> None:
-    """Called under the lock."""
-    pace = state.pace.hosting
-    if all(side.assumed(state, fleet.role, models.SERVICE) for fleet in endpoint.fleets):
-        state.clock.after(pace.deleting if endpoint.fleets else pace.empty, lambda: _gone(state, endpoint))
-    else:
-        state.clock.after(pace.again, lambda: _again(state, endpoint))
-
-
-def _again(state: State, endpoint: Endpoint) -> None:
     with state.lock:
-        _free(state, endpoint)
+        may = all(side.assumed(state, fleet.role, models.SERVICE) for fleet in endpoint.fleets)
+    if may:
+        _gone(state, endpoint)
+    else:
+        state.clock.after(state.pace.hosting.again, lambda: _free(state, endpoint))
 
 
 def _gone(state: State, endpoint: Endpoint) -> None:
