@@ -12,16 +12,17 @@ from flexserve.lifecycle.parts import EngineFailed
 from infra import program
 from infra.clouds.aws import policies
 from infra.settle import settle
+from infra.targets.protocol import DeploymentRef
 from infra.targets.sagemaker import resources as r
 from infra.targets.sagemaker import yours
 from infra.targets.sagemaker.config import Config
-from infra.targets.sagemaker.live import Live
+from infra.targets.sagemaker.live import Live, connect
 from infra.targets.sagemaker.rights import CODEBUILD, SAGEMAKER
 from tests.conftest import ROOT
 from tests.infra.test_component_sagemaker import TODAY
 from tests.infra.test_live_sagemaker import running, scene
 from tests.infra.test_settle import answers, at
-from verdict.errors import BadConfig
+from verdict.errors import BadConfig, NoAccess
 
 __all__ = ("running", "scene")
 
@@ -103,6 +104,18 @@ def test_the_program_looks_before_it_registers_anything(monkeypatch, sagemaker_t
     program.check(settled(sagemaker_t4, "target.bucket=mine"))
     story = (ROOT / "infra" / "__main__.py").read_text(encoding="utf-8")
     assert asked == [("mine", "us-east-2")] and 0 < story.index("program.check(settled)") < story.index("pulumi.Stash(")
+
+
+def test_with_another_accounts_credentials_nothing_is_said_to_be_gone(running):
+    """Every question is refused, not the first alone; without a known account all of them are answered."""
+    cloud, _ = running
+    ref = DeploymentRef("sagemaker-t4", "0123456789")
+    live = connect({"region": cloud.region, "account": "999999999999"})
+    for ask in (live.find, live.inventory, live.watch, live.held, live.find):
+        with pytest.raises(NoAccess, match=f"is in account 999999999999, and these credentials are of {cloud.account}"):
+            ask(ref)
+    for account in (cloud.account, ""):
+        assert connect({"region": cloud.region, "account": account}).find(ref) is None
 
 
 TAKES = {"Effect": "Allow", "Action": "sts:AssumeRole"}

@@ -21,6 +21,7 @@ GONE_CODES = frozenset(
         "NoSuchBucket",
         "NoSuchKey",
         "NotFound",
+        "NotFoundException",
         "404",
         "ResourceNotFoundException",
         "AssociationDoesNotExist",
@@ -48,8 +49,9 @@ class NotThere(FlexserveError):
 class Session:
     """One operator, one region, one process. boto3 is imported, and something asked, at the first call."""
 
-    def __init__(self, region: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.region, self._sleep = region, sleep
+    def __init__(self, region: str, *, account: str = "", sleep: Callable[[float], None] = time.sleep) -> None:
+        """`account`: whose things are meant, where that is known; with another's credentials every call is `NoAccess`."""
+        self.region, self._account, self._sleep = region, account, sleep
         self._clients: dict[str, Any] = {}
         self._boto: Any = None
         self.date: datetime | None = None
@@ -108,7 +110,25 @@ class Session:
             self._note(answer)
         return answer
 
+    def _right(self) -> None:
+        """Nothing of the account is seen with the credentials of another: all would seem to be gone, and it would bill on."""
+        expected, self._account = self._account, ""
+        try:
+            found = str(self.call("sts", "get_caller_identity")["Account"])
+        except FlexserveError:
+            self._account = expected
+            raise
+        if found != expected:
+            self._account = expected
+            raise NoAccess(
+                f"the stack is in account {expected}, and these credentials are of {found}",
+                why="with them nothing of it can be seen or deleted",
+                way_out="check AWS_PROFILE or AWS_ACCESS_KEY_ID; `aws sts get-caller-identity` tells who you are",
+            )
+
     def _client(self, service: str) -> Any:
+        if self._account:
+            self._right()
         if service not in self._clients:
             from botocore.config import Config
 

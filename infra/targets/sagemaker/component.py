@@ -56,6 +56,7 @@ class Stack(pulumi.ComponentResource):
         self._ref = DeploymentRef(plan.deployment.stack, kept.id)
         self._there = there(r.config(plan).region, self._ref)
         self._serving = serving(r.config(plan).region, self._ref, self._there)
+        self._account: Any = aws.get_caller_identity_output(opts=pulumi.InvokeOptions(parent=self)).account_id
         built = self._image()
         log = aws.cloudwatch.LogGroup(
             "endpoint", **r.log_group(plan, kept, self._names.logs), opts=self._opts(retain_on_delete=True)
@@ -72,6 +73,7 @@ class Stack(pulumi.ComponentResource):
         return {
             **r.outputs(self._plan, self._kept, self._boot),
             "expires_at": self.endpoint.arn.apply(lambda _: f"{end:%Y-%m-%dT%H:%M:%SZ}"),  # told only once it was made
+            "account": self._account,
             "image": self._image_uri,
             "access": self.endpoint.arn.apply(lambda _: way_in),
         }
@@ -84,7 +86,7 @@ class Stack(pulumi.ComponentResource):
         if not spec.sagemaker.built:
             self._image_uri: Any = spec.image_reference
             return Image(spec.image_reference, base_arn)
-        account = aws.get_caller_identity_output(opts=pulumi.InvokeOptions(parent=self)).account_id
+        account = self._account
         uri = account.apply(lambda number: image.repository_uri(spec, number))
         named = account.apply(lambda number: rights.repository_arn(spec.sagemaker.region, number, spec.sagemaker.repository))
         own: list[pulumi.CustomResource] = []
@@ -295,7 +297,7 @@ def readied(c: Config, ref: DeploymentRef, now: Serving, name: str, config: Any)
 
 
 async def moved(region: str, ref: DeploymentRef, wanted: str, has: str) -> str:
-    """The configuration that the endpoint has. Raises `RunError` where the endpoint has another configuration than the update was to give it.
+    """The configuration that the endpoint has. Raises `RunError` where it is not the one that the update was to give it.
 
     SageMaker took the update back, and the provider, which looks for InService alone, calls it done: the engine would then delete
     the configuration that serves, and nothing could change the endpoint any more. An error of the program keeps it. Source:

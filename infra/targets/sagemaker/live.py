@@ -31,7 +31,8 @@ def connect(settings: Mapping[str, object]) -> Live:
     """The running side of one stack; `settings`: the stack file's target keys, and over them the stack's outputs."""
     known = {key: str(settings.get(key) or "") for key in ("repository", "bucket")}
     named = {key: "" if value == "own" else value for key, value in known.items()}
-    return Live(Session(region_of(settings.get("region"))), named["repository"], named["bucket"])
+    session = Session(region_of(settings.get("region")), account=str(settings.get("account") or ""))
+    return Live(session, named["repository"], named["bucket"])
 
 
 def resolve(key: str, deployment: Deployment, session: Session | None = None) -> str:

@@ -13,7 +13,7 @@ from infra.clouds.aws.sweeping import GIB, Kind, Thing, calls, delete_bucket, de
 from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.rights import VARIANTS
 from infra.targets.sagemaker.verdicts import MOVING
-from verdict.errors import FlexserveError, TimedOut
+from verdict.errors import NoAccess, TimedOut
 
 if TYPE_CHECKING:
     from infra.clouds.aws.session import Session
@@ -132,7 +132,7 @@ def _budgets(w: Where) -> Iterator[Thing]:
     try:
         account = str(w.session.call("sts", "get_caller_identity")["Account"])
         w.session.call("budgets", "describe_budget", AccountId=account, BudgetName=w.names.base)
-    except FlexserveError:  # there is none, or who asks may not see budgets, and so has made none
+    except (NotThere, NoAccess):  # there is none, or who asks may not see budgets, and so has made none
         return
     yield Thing(f"{account}/{w.names.base}", "global")
 
