@@ -52,6 +52,7 @@ class WatchedEngine:
         if not isinstance(live, CanWatch):
             return self._engine.up(**options)
         watch = _Watch(self._engine, self._read, live, self._say)
+        watch.old = watch.look() is not None
         watch.start()
         try:
             changes = self._engine.up(**options)
@@ -59,13 +60,13 @@ class WatchedEngine:
             raise
         except EngineFailed as error:
             watch.end()
-            found = watch.found or watch.look()
+            found = watch.found or watch.news()
             if found is None:
                 raise
             raise self._told(found) from error
         finally:
             watch.end()
-        found = watch.found or watch.look()  # an update that was rolled back counts as one that went well
+        found = watch.found or watch.news()  # an update that was rolled back counts as one that went well
         if found is not None:
             raise self._told(found)
         return changes
@@ -78,7 +79,11 @@ class WatchedEngine:
 
 
 class _Watch(threading.Thread):
-    """Looks every two seconds. `found`: what it found; it then asks the engine to end."""
+    """Looks every two seconds. `found`: what it found; it then asks the engine to end.
+
+    `old`: what was found before the engine began, of an update that failed then, is no news, and stays none until a look has found
+    nothing: what moves again is told anew.
+    """
 
     def __init__(
         self, engine: Stoppable, read: Callable[[], DeploymentRef | None], live: CanWatch, say: Callable[[str], None]
@@ -88,11 +93,12 @@ class _Watch(threading.Thread):
         self._over = threading.Event()
         self._ref: DeploymentRef | None = None
         self.found: FlexserveError | None = None
+        self.old = False
 
     def run(self) -> None:
         """Until something is found, or it is told to end."""
         while not self._over.wait(LOOK_S):
-            found = self.look()
+            found = self.news()
             if found is None:
                 continue
             self.found = found
@@ -101,6 +107,12 @@ class _Watch(threading.Thread):
             if not self._over.wait(PATIENCE_S):
                 self._engine.stop(hard=True)
             return
+
+    def news(self) -> FlexserveError | None:
+        """One look, without what is old."""
+        found = self.look()
+        self.old = self.old and found is not None
+        return None if self.old else found
 
     def look(self) -> FlexserveError | None:
         """One look. What cannot be asked now is asked again later."""

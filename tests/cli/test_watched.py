@@ -22,15 +22,16 @@ REF = DeploymentRef("s", "id1", {})
 
 
 class Watching(FakeLive):
-    """Tells its verdict from the given look on."""
+    """Tells its verdict from the given look on, the first of which is before the engine begins. `until`: so many looks at first."""
 
-    def __init__(self, after: int, verdict: Exception | None = None) -> None:
+    def __init__(self, after: int, verdict: Exception | None = None, until: int = 0) -> None:
         super().__init__()
-        self.looks, self.after, self.verdict = 0, after, verdict or NoCapacity("none left", way_out="elsewhere")
+        self.looks, self.after, self.until = 0, after, until
+        self.verdict = verdict or NoCapacity("none left", way_out="elsewhere")
 
     def watch(self, deployment: DeploymentRef) -> Exception | None:
         self.looks += 1
-        return self.verdict if self.looks > self.after else None
+        return self.verdict if self.looks > self.after or self.looks <= self.until else None
 
 
 class Working:
@@ -80,7 +81,20 @@ def test_a_verdict_stops_the_engine_and_is_the_error(deaf):
 
 def test_an_update_that_was_rolled_back_went_well_and_is_an_error_all_the_same():
     with pytest.raises(NoCapacity):
-        engine(Working(ends=True), Watching(after=0)).up()
+        engine(Working(ends=True), Watching(after=1)).up()
+
+
+@pytest.mark.parametrize("until", [1, 99])
+def test_what_failed_before_the_engine_began_is_not_held_against_it(until):
+    """The endpoint tells why its last update failed until the next one moves it: mended, `up` has to go on."""
+    assert engine(Working(ends=True), Watching(after=99, until=until)).up().counts == {"create": 1}
+
+
+def test_what_fails_again_in_the_same_words_is_news_once_it_has_moved():
+    inner = Working()
+    with pytest.raises(NoCapacity):
+        engine(inner, Watching(after=4, until=2)).up()
+    assert inner.calls == [{}, "soft"]
 
 
 def test_without_a_verdict_the_engine_has_the_word():
@@ -95,7 +109,7 @@ def test_the_cause_is_asked_for_once_more_when_the_engine_failed_first():
     inner = Working()
     inner.stopped.set()
     with pytest.raises(NoCapacity):
-        engine(inner, Watching(after=0), REF).up()
+        engine(inner, Watching(after=1), REF).up()
 
 
 def test_a_target_that_cannot_watch_is_left_alone():
