@@ -122,8 +122,9 @@ def scene(*, dying: bool = False) -> Iterator[EndpointScene]:
 def watched(there: EndpointScene, limit: float) -> tuple[FlexserveError | None, float]:
     """Look as `up` does until something is found: what, and the seconds since the create."""
     clock, began = there.cloud.clock, there.cloud.clock.now()
+    watch = there.live.watch(there.ref, new=True)
     while clock.now() - began < limit:
-        found = there.live.watch(there.ref)
+        found = watch.look()
         if found is not None:
             return found, round(clock.now() - began, 1)
         clock.advance(LOOK_S)

@@ -124,7 +124,7 @@ def _hopeless(parts: Parts, machine: Machine) -> str:
     ref, live = reference(parts)
     if machine.dead or ref.outputs.get("expires_at") or not isinstance(live, CanHold) or not isinstance(live, CanWatch):
         return machine.dead
-    found = live.watch(ref) if live.held(ref) else None
+    found = live.hopeless(ref) if live.held(ref) else None
     return found.what if found is not None else ""
 
 

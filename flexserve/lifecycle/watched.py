@@ -1,7 +1,8 @@
 """An engine that is stopped once the target knows that what it makes will never serve.
 
 Without it the engine waits as long as the cloud does: SageMaker takes up to an hour to give up a container that has said within
-minutes why it ends. Targets that cannot tell (`CanWatch`) are not asked.
+minutes why it ends. Only what happens in this run counts; so what is there is looked at before the engine is started. Targets that
+cannot tell (`CanWatch`) are not asked.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from flexserve.lifecycle.parts import Changes, Engine, EngineFailed
-from infra.targets.protocol import CanWatch, DeploymentRef, LiveTarget
+from infra.targets.protocol import CanWatch, DeploymentRef, LiveTarget, Watch
 from verdict.errors import FlexserveError, Interrupted
 
 LOOK_S = 2.0
@@ -51,79 +52,98 @@ class WatchedEngine:
         live = self._live(None)
         if not isinstance(live, CanWatch):
             return self._engine.up(**options)
-        watch = _Watch(self._engine, self._read, live, self._say)
-        watch.old = watch.look() is not None
-        watch.start()
+        eyes = _Eyes(self._stack, self._engine, self._read, live, self._say)
+        eyes.start()
         try:
             changes = self._engine.up(**options)
         except Interrupted:
             raise
         except EngineFailed as error:
-            watch.end()
-            found = watch.found or watch.news()
+            eyes.end()
+            found = eyes.found or eyes.look()
             if found is None:
                 raise
-            raise self._told(found) from error
+            raise found from error
         finally:
-            watch.end()
-        found = watch.found or watch.news()  # an update that was rolled back counts as one that went well
+            eyes.end()
+        found = eyes.found or eyes.look()  # an update that was rolled back counts as one that went well
         if found is not None:
-            raise self._told(found)
+            raise found
         return changes
 
-    def _told(self, error: FlexserveError) -> FlexserveError:
-        """The error with what is still there, which the engine's end does not delete."""
-        remove = f"`flexserve down -s {self._stack}` waits until the cloud lets go of it, and deletes it"
-        error.way_out = f"{error.way_out}; {remove}" if error.way_out else remove
-        return error
 
-
-class _Watch(threading.Thread):
-    """Looks every two seconds. `found`: what it found; it then asks the engine to end.
-
-    `old`: what was found before the engine began, of an update that failed then, is no news, and stays none until a look has found
-    nothing: what moves again is told anew.
-    """
+class _Eyes(threading.Thread):
+    """Looks every two seconds, from before the engine is started on. `found`: what it found; it then asks the engine to end."""
 
     def __init__(
-        self, engine: Stoppable, read: Callable[[], DeploymentRef | None], live: CanWatch, say: Callable[[str], None]
+        self,
+        stack: str,
+        engine: Stoppable,
+        read: Callable[[], DeploymentRef | None],
+        live: CanWatch,
+        say: Callable[[str], None],
     ) -> None:
         super().__init__(name="watch", daemon=True)
-        self._engine, self._read, self._live, self._say = engine, read, live, say
+        self._stack, self._engine, self._read, self._live, self._say = stack, engine, read, live, say
         self._over = threading.Event()
-        self._ref: DeploymentRef | None = None
+        self._watch: Watch | None = None
+        self._new = False  # whether the deployment's id is made by this run
         self.found: FlexserveError | None = None
-        self.old = False
+
+    def start(self) -> None:
+        """See what is there before the run, and begin."""
+        try:
+            ref = self._read()
+            self._new = ref is None
+            self._watch = self._live.watch(ref) if ref is not None else None
+        except FlexserveError:  # the run then begins with the first look
+            pass
+        super().start()
 
     def run(self) -> None:
         """Until something is found, or it is told to end."""
         while not self._over.wait(LOOK_S):
-            found = self.news()
+            found = self.look()
             if found is None:
                 continue
             self.found = found
-            self._say(f"will not serve: {found.what}; the engine is asked to end")
+            stands = self._watch.stands if self._watch is not None else ""
+            self._say(f"{'' if stands else 'will not serve: '}{found.what}; the engine is asked to end")
             self._engine.stop()
             if not self._over.wait(PATIENCE_S):
                 self._engine.stop(hard=True)
             return
 
-    def news(self) -> FlexserveError | None:
-        """One look, without what is old."""
-        found = self.look()
-        self.old = self.old and found is not None
-        return None if self.old else found
-
     def look(self) -> FlexserveError | None:
         """One look. What cannot be asked now is asked again later."""
         try:
-            self._ref = self._ref or self._read()
-            return self._live.watch(self._ref) if self._ref is not None else None
+            if self._watch is None:
+                ref = self._read()
+                if ref is None:
+                    return None
+                self._watch = self._live.watch(ref, new=self._new)
+            found = self._watch.look()
         except FlexserveError:
             return None
+        return told(self._stack, found, self._watch.stands) if found is not None else None
 
     def end(self) -> None:
         """No more looks."""
         self._over.set()
         if self is not threading.current_thread() and self.is_alive():
             self.join(PATIENCE_S)
+
+
+def told(stack: str, error: FlexserveError, stands: str = "") -> FlexserveError:
+    """The error with what is there after it, which the engine's end does not delete. `stands`: what serves on."""
+    down = f"`flexserve down -s {stack}`"
+    if stands:
+        error.what, error.why = f"the update failed: {error.what}", "\n".join(filter(None, [error.why, stands]))
+        ways = [
+            error.way_out,
+            f"then `flexserve up -s {stack}` again; nothing has to be deleted for that ({down} ends what serves)",
+        ]
+    else:
+        ways = [error.way_out, f"{down} waits until the cloud lets go of it, and deletes it"]
+    error.way_out = "; ".join(filter(None, ways))
+    return error

@@ -190,15 +190,29 @@ class Builds(Protocol):
         """Dollars an hour of the machine alone, by the cloud's word; None when it does not say."""
 
 
+class Watch(Protocol):
+    """One run's look at a machine, which began when it was made: what happened before, or shows of it, is no evidence."""
+
+    @property
+    def stands(self) -> str:
+        """One clause on what serves on though the run failed to change it, e.g. `fs-1 serves on as before (…)`; else empty."""
+
+    def look(self) -> FlexserveError | None:
+        """The error to end with, once the evidence is there; None while it may still serve, and when there is nothing to see.
+
+        Asked every few seconds while the engine works, and once after it. Raises as `LiveTarget`'s methods do.
+        """
+
+
 @runtime_checkable
 class CanWatch(Protocol):
     """A target whose machine tells why it will never serve long before the cloud gives it up."""
 
-    def watch(self, deployment: DeploymentRef) -> FlexserveError | None:
-        """The error to end with, once the evidence is there; None while it may still serve, and when there is nothing to see.
+    def watch(self, deployment: DeploymentRef, *, new: bool = False) -> Watch:
+        """Before the engine changes anything. It asks what is there then; `new`: nothing can be, as the id is of this run."""
 
-        Asked every few seconds, also while the engine works. Raises as `LiveTarget`'s methods do.
-        """
+    def hopeless(self, deployment: DeploymentRef) -> FlexserveError | None:
+        """Why a machine that has not served yet, whoever asked for it, never will; None while it may, and for any other."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 
 import pytest
 
@@ -13,25 +14,37 @@ from flexserve.lifecycle.down import down
 from flexserve.lifecycle.parts import Changes, EngineFailed
 from flexserve.lifecycle.up import Wanted, up
 from flexserve.lifecycle.watched import WatchedEngine
-from infra.targets.protocol import Billable, DeploymentRef
+from infra.clouds.http import NoNetwork
+from infra.targets.protocol import Billable, DeploymentRef, Machine
 from infra.targets.sagemaker.verdicts import CrashLoop
-from tests.cli.fakes import FakeLive, World, fails, machine, outputs
+from tests.cli.fakes import START, FakeLive, World, fails, machine, outputs
 from verdict.errors import FlexserveError, Interrupted, LeftBehind, NoCapacity, Refused
 
 REF = DeploymentRef("s", "id1", {})
 
 
 class Watching(FakeLive):
-    """Tells its verdict from the given look on, the first of which is before the engine begins. `until`: so many looks at first."""
+    """Tells its verdict from the given look of a run on. `stands`: what serves on then. `blind`: so often it cannot be asked."""
 
-    def __init__(self, after: int, verdict: Exception | None = None, until: int = 0) -> None:
+    def __init__(self, after: int, *, stands: str = "", blind: int = 0) -> None:
         super().__init__()
-        self.looks, self.after, self.until = 0, after, until
-        self.verdict = verdict or NoCapacity("none left", way_out="elsewhere")
+        self.looks, self.after, self.stands, self.blind = 0, after, stands, blind
+        self.begun: list[bool] = []
 
-    def watch(self, deployment: DeploymentRef) -> Exception | None:
+    def watch(self, deployment: DeploymentRef, *, new: bool = False) -> Watching:
+        if self.blind > 0:
+            self.blind -= 1
+            raise NoNetwork("nobody answers")
+        self.begun.append(new)
+        self.looks = 0
+        return self
+
+    def hopeless(self, deployment: DeploymentRef) -> FlexserveError | None:
+        raise AssertionError("a run is not judged by what was before it")
+
+    def look(self) -> FlexserveError | None:
         self.looks += 1
-        return self.verdict if self.looks > self.after or self.looks <= self.until else None
+        return NoCapacity("none left", why="by its words", way_out="elsewhere") if self.looks > self.after else None
 
 
 class Working:
@@ -66,8 +79,8 @@ def fast(monkeypatch):
     monkeypatch.setattr(watched, "PATIENCE_S", 0.2)
 
 
-def engine(inner, live, ref=REF):
-    return WatchedEngine("s", inner, lambda: ref, lambda _: live, [].append)
+def engine(inner, live, ref=REF, said=None):
+    return WatchedEngine("s", inner, lambda: ref, lambda _: live, (said if said is not None else []).append)
 
 
 @pytest.mark.parametrize("deaf", [False, True])
@@ -81,20 +94,7 @@ def test_a_verdict_stops_the_engine_and_is_the_error(deaf):
 
 def test_an_update_that_was_rolled_back_went_well_and_is_an_error_all_the_same():
     with pytest.raises(NoCapacity):
-        engine(Working(ends=True), Watching(after=1)).up()
-
-
-@pytest.mark.parametrize("until", [1, 99])
-def test_what_failed_before_the_engine_began_is_not_held_against_it(until):
-    """The endpoint tells why its last update failed until the next one moves it: mended, `up` has to go on."""
-    assert engine(Working(ends=True), Watching(after=99, until=until)).up().counts == {"create": 1}
-
-
-def test_what_fails_again_in_the_same_words_is_news_once_it_has_moved():
-    inner = Working()
-    with pytest.raises(NoCapacity):
-        engine(inner, Watching(after=4, until=2)).up()
-    assert inner.calls == [{}, "soft"]
+        engine(Working(ends=True), Watching(after=0)).up()
 
 
 def test_without_a_verdict_the_engine_has_the_word():
@@ -109,7 +109,7 @@ def test_the_cause_is_asked_for_once_more_when_the_engine_failed_first():
     inner = Working()
     inner.stopped.set()
     with pytest.raises(NoCapacity):
-        engine(inner, Watching(after=1), REF).up()
+        engine(inner, Watching(after=0), REF).up()
 
 
 def test_a_target_that_cannot_watch_is_left_alone():
@@ -118,7 +118,46 @@ def test_a_target_that_cannot_watch_is_left_alone():
 
 def test_nothing_is_watched_before_there_is_an_id():
     live = Watching(after=0)
-    assert engine(Working(ends=True), live, ref=None).up().counts == {"create": 1} and live.looks == 0
+    assert engine(Working(ends=True), live, ref=None).up().counts == {"create": 1} and live.looks == 0 and live.begun == []
+
+
+def test_what_is_there_is_seen_before_the_engine_begins_and_each_run_begins_anew():
+    live = Watching(after=99)
+
+    class Beginning(Working):
+        def up(self, **options: object) -> Changes:
+            assert live.begun[-1:] == [False]
+            return super().up(**options)
+
+    watched_engine = engine(Beginning(ends=True), live)
+    watched_engine.up()
+    watched_engine.up()
+    assert live.begun == [False, False]
+
+
+def test_an_id_that_the_run_makes_has_nothing_before_it():
+    live, refs = Watching(after=99), iter([None])
+    WatchedEngine("s", Working(ends=True), lambda: next(refs, REF), lambda _: live, [].append).up()
+    assert live.begun == [True]
+
+
+def test_what_could_not_be_seen_before_begins_with_the_first_look():
+    live = Watching(after=0, blind=2)
+    with pytest.raises(NoCapacity):
+        engine(Working(), live).up()
+    assert live.begun == [False]
+
+
+def test_an_update_that_failed_says_what_serves_on_and_to_mend_it_and_not_to_delete():
+    said: list[str] = []
+    with pytest.raises(NoCapacity) as error:
+        engine(Working(), Watching(after=0, stands="fs-1 serves on as before (1 ml.g6.xlarge, configuration a)"), said=said).up()
+    found = error.value
+    assert found.what == "the update failed: none left" and found.why.endswith(
+        "\nfs-1 serves on as before (1 ml.g6.xlarge, configuration a)"
+    )
+    assert found.way_out.startswith("elsewhere; then `flexserve up -s s` again; nothing has to be deleted")
+    assert said == ["the update failed: none left; the engine is asked to end"]
 
 
 def test_an_interruption_stays_one():
@@ -154,8 +193,11 @@ class Failed(Held):
         self.machine = machine(dead="" if verdict else "CannotStartContainerError")
         self.things = [Billable("endpoint", "fs-1", "here", 1.0)]
 
-    def watch(self, deployment: DeploymentRef) -> FlexserveError | None:
+    def hopeless(self, deployment: DeploymentRef) -> FlexserveError | None:
         return self.verdict
+
+    def watch(self, deployment: DeploymentRef, *, new: bool = False) -> Watching:
+        raise AssertionError("no run has begun")
 
     def delete(self, thing: Billable) -> None:
         super().delete(thing)
@@ -306,9 +348,33 @@ def test_wait_out_leaves_everything_after_a_refusal_or_ctrl_c(error):
     assert world.calls == []
 
 
-def test_wait_out_does_not_throw_away_what_served_before():
+NEWER = machine(created_at=START + timedelta(hours=1))
+NOW = [
+    ("as before", machine(), True),
+    ("another one in its place", NEWER, False),
+    ("none", None, False),
+    ("dead", machine(dead="CannotStartContainerError"), False),
+    ("nobody can tell", NoNetwork("nobody answers"), True),
+]
+
+
+@pytest.mark.parametrize(("now", "stays"), [n[1:] for n in NOW], ids=[n[0] for n in NOW])
+def test_wait_out_deletes_what_this_run_made_and_says_what_it_leaves(now, stays):
+    said: list[str] = []
     world = World().lives()
-    assert world.live.machine == machine()
+
+    def make() -> None:
+        world.live.machine = now
+        raise NoCapacity("none")
+
+    class Answering(FakeLive):
+        def find(self, deployment: DeploymentRef) -> Machine | None:
+            if isinstance(self.machine, Exception):
+                raise self.machine
+            return self.machine
+
+    world.live.__class__ = Answering
     with pytest.raises(NoCapacity):
-        cleared(world.parts(), failing(NoCapacity("none")), lambda _: None)
-    assert world.calls == []
+        cleared(world.parts(), make, said.append)
+    assert world.calls == ([] if stays else ["destroy"])
+    assert any(line.startswith("--wait-out deletes nothing: ") and "fs-1" in line for line in said) == stays

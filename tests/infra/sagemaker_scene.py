@@ -147,6 +147,11 @@ class EndpointScene(Scene):
         name = self.configuration(**how)
         self.call("sagemaker", "create_endpoint", EndpointName=self.names.base, EndpointConfigName=name, Tags=self.tags())
 
+    def move(self, kind: str = "ml.g4dn.xlarge", **how: str) -> None:
+        """An update on its way."""
+        name = self.configuration(kind, **how)
+        self.call("sagemaker", "update_endpoint", EndpointName=self.names.base, EndpointConfigName=name)
+
     def create(self) -> None:
         if self.live.find(self.ref) is not None:  # one that failed before
             self.call("sagemaker", "delete_endpoint", EndpointName=self.names.base)

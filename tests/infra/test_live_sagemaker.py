@@ -78,7 +78,7 @@ def test_it_is_told_as_everybody_tells_it(scene):
         scene.names.base, REGION, "inservice", "on_demand",
     )  # fmt: skip
     assert isinstance(scene.live, CanWatch) and isinstance(scene.live, CanHold)
-    assert scene.live.watch(scene.ref) is None and scene.live.held(scene.ref) == ""
+    assert scene.live.watch(scene.ref).look() is None and scene.live.held(scene.ref) == ""
     assert scene.live.holder(scene.ref).kind == "endpoint"
 
 
@@ -121,9 +121,9 @@ def test_one_that_is_being_made_is_waited_out_and_then_deleted(scene):
 
 def test_a_wrong_host_image_has_its_own_verdict(scene):
     scene.begin(host=HOST12)
-    assert scene.live.watch(scene.ref) is None
+    assert scene.live.hopeless(scene.ref) is None
     scene.cloud.clock.advance(400)
-    found = scene.live.watch(scene.ref)
+    found = scene.live.hopeless(scene.ref)
     assert found.kind == "driver-mismatch" and "550" in found.why and "CUDA 13.0" in found.why and "auto" in found.way_out
     assert scene.live.boot(scene.ref).state == "failed" and scene.live.last_failure(scene.ref).message.startswith("CannotStart")
 
@@ -133,13 +133,13 @@ def test_out_of_memory_is_told_while_it_is_still_creating(scene):
     scene.begin()
     scene.cloud.clock.advance(379 + 181)
     assert "is Creating" in scene.live.held(scene.ref)
-    found = scene.live.watch(scene.ref)
+    found = scene.live.hopeless(scene.ref)
     assert found.kind == "out-of-memory" and "CUDA out of memory" in found.why
 
 
 def test_no_capacity_is_no_capacity(scene):
     scene.fail()
-    found = scene.live.watch(scene.ref)
+    found = scene.live.hopeless(scene.ref)
     assert (found.kind, found.exit_code) == ("no-capacity", ExitCode.NO_CAPACITY) and "ml.g4dn.xlarge" in found.what
 
 
@@ -147,32 +147,8 @@ def test_an_image_that_cannot_be_pulled(scene):
     scene.cluster.cannot_pull = True
     scene.begin()
     scene.cloud.clock.advance(500)
-    found = scene.live.watch(scene.ref)
+    found = scene.live.hopeless(scene.ref)
     assert (found.kind, found.exit_code) == ("image-not-pullable", ExitCode.NO_ACCESS)
-
-
-def test_an_update_that_fails_is_told_and_what_was_there_serves_on(scene):
-    scene.create()
-    scene.cloud.take_endpoint_type("ml.g6.xlarge")
-    scene.call(
-        "sagemaker", "update_endpoint", EndpointName=scene.names.base,
-        EndpointConfigName=scene.configuration("ml.g6.xlarge", script="6" * 64),
-    )  # fmt: skip
-    scene.cloud.clock.advance(1900)
-    found = scene.live.watch(scene.ref)
-    assert found is not None and found.kind == "no-capacity"
-    status = scene.live.boot(scene.ref)
-    assert (status.state, status.script) == ("serving", "5" * 64) and scene.live.find(scene.ref).dead == ""
-
-
-def test_after_an_update_the_new_script_runs(scene):
-    scene.create()
-    name = scene.configuration("ml.g6.xlarge", script="6" * 64)
-    scene.call("sagemaker", "update_endpoint", EndpointName=scene.names.base, EndpointConfigName=name)
-    assert "is Updating" in scene.live.held(scene.ref) and scene.live.watch(scene.ref) is None
-    scene.cloud.clock.advance(1200)
-    status = scene.live.boot(scene.ref)
-    assert (status.state, status.script) == ("serving", "6" * 64) and scene.live.watch(scene.ref) is None
 
 
 def test_one_that_never_served_is_dead_and_can_be_made_anew(scene):
@@ -180,17 +156,17 @@ def test_one_that_never_served_is_dead_and_can_be_made_anew(scene):
     scene.cluster.dies = True
     scene.begin()
     scene.cloud.clock.advance(379 + 3 * 60 + 1)
-    assert scene.live.find(scene.ref).dead == "" and scene.live.watch(scene.ref).kind == "out-of-memory"
+    assert scene.live.find(scene.ref).dead == "" and scene.live.hopeless(scene.ref).kind == "out-of-memory"
     scene.cloud.clock.advance(1000)
     assert "did not pass the ping health check" in scene.live.find(scene.ref).dead
-    assert scene.live.watch(scene.ref).kind == "out-of-memory"  # its own log still says why
+    assert scene.live.hopeless(scene.ref).kind == "out-of-memory"  # its own log still says why
     scene.live.delete(scene.live.holder(scene.ref))
     scene.cluster.dies = False
     scene.begin()
-    assert scene.live.find(scene.ref).dead == "" and scene.live.watch(scene.ref) is None
+    assert scene.live.find(scene.ref).dead == "" and scene.live.hopeless(scene.ref) is None
     scene.cloud.clock.advance(UP_S)
     status = scene.live.boot(scene.ref)
-    assert scene.live.watch(scene.ref) is None and status.state == "serving"
+    assert scene.live.hopeless(scene.ref) is None and status.state == "serving"
     assert [p.name for p in status.phases] == ["instance", "start"]
 
 
@@ -385,4 +361,4 @@ def test_the_end_of_a_long_log_is_evidence_as_its_beginning_is(scene):
     scene.cloud.clock.advance(1)
     scene.cloud.state.logs.write(scene.names.logs, "one", said[-2:] * 2, int(scene.cloud.clock.now() * 1000))
     assert [p.name for p in scene.live.boot(scene.ref).phases] == ["instance", "start", "weights"]
-    assert scene.live.watch(scene.ref).kind == "out-of-memory"
+    assert scene.live.hopeless(scene.ref).kind == "out-of-memory"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.targets.sagemaker import reports, verdicts
+from infra.targets.sagemaker.during import Move, Stage
 from infra.targets.sagemaker.log import Line
 from infra.targets.sagemaker.verdicts import Evidence, verdict
 from verdict.exit_codes import ExitCode
@@ -253,8 +255,9 @@ def test_after_an_update_that_failed_what_was_there_serves_and_the_newest_log_sa
     fresh = {"logStreamName": "main/i-2", "creationTime": after(8000).timestamp() * 1000}
     lines = [*look.lines, *(Line(after(8001).timestamp(), text, "main/i-2") for text in CRASH)]
     look = reports.Look(look.endpoint, look.config, look.tags, [*look.streams, fresh], lines)
-    told = reports.evidence(look, after(9001))
-    assert told.rolled_back and told.lines == CRASH and "no layer 35" in verdict(told).why
+    ran = replace(look, move=Move(Stage.FAILED, "fs-1-b", after(7000)))
+    told = reports.evidence(ran, after(9001))
+    assert told.rolled_back and told.since == 2001 and told.lines == CRASH and "no layer 35" in verdict(told).why
     status = reports.boot(look, after(9001))
     assert (status.state, {p.result for p in status.phases}) == ("serving", {"done"})
 
@@ -263,6 +266,8 @@ def test_evidence_is_what_was_looked_at():
     told = reports.evidence(seen(stream=379, said=SAID[:1]), BEGAN + timedelta(seconds=400))
     assert (told.since, told.streams, told.lines) == (400, 1, ["Starting to load model x"])
     assert (told.host_cuda, told.host_driver, told.image_cuda, told.mismatch) == ("12.2", "535", "13.0", True)
-    assert reports.evidence(seen("InService", reason="rolled"), BEGAN).rolled_back
-    assert not reports.evidence(seen("InService"), BEGAN).rolled_back
+    for stage in (None, *Stage):  # a reason that is left over is none of a run's
+        move = Move(stage, "fs-1-b", BEGAN) if stage is not None else None
+        told = reports.evidence(replace(seen("InService", reason="rolled"), move=move), BEGAN)
+        assert told.rolled_back == (stage is Stage.FAILED)
     assert reports.evidence(seen(tags={}), BEGAN).mismatch is False  # without the tag nothing is claimed

@@ -14,6 +14,7 @@ from infra.targets.sagemaker import building, moving, reports, resolving, verdic
 from infra.targets.sagemaker.log import Reader
 from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.sweep import KINDS, Where, endpoints
+from infra.targets.sagemaker.watching import UNMADE, Watching
 from verdict.errors import FlexserveError
 
 if TYPE_CHECKING:
@@ -81,14 +82,19 @@ class Live:
         seen = self._look(deployment)
         if seen is None or seen.status in STATES:
             return None
-        told = reports.evidence(seen, self.now())
-        failed = None if told.rolled_back else verdicts.verdict(told)  # what was there before goes on serving
+        failed = None if seen.serves else verdicts.verdict(reports.evidence(seen, self.now()))
         return reports.boot(seen, self.now(), f"{failed.what}: {failed.why}" if failed else "")
 
-    def watch(self, deployment: DeploymentRef) -> FlexserveError | None:
-        """Why the endpoint will not serve, as soon as the evidence is there."""
+    def watch(self, deployment: DeploymentRef, *, new: bool = False) -> Watching:
+        """Look at one run, from now on."""
+        return Watching(self._session, Names(deployment.id), self.now, new=new)
+
+    def hopeless(self, deployment: DeploymentRef) -> FlexserveError | None:
+        """Why an endpoint that is being made, or never was, will not serve: all of its life is evidence."""
         seen = self._look(deployment)
-        return verdicts.verdict(reports.evidence(seen, self.now())) if seen is not None else None
+        if seen is None or seen.status not in UNMADE or seen.machines:
+            return None
+        return verdicts.verdict(reports.evidence(seen, self.now()))
 
     def held(self, deployment: DeploymentRef) -> str:
         """Whether SageMaker still makes or changes the endpoint, which it deletes only then."""

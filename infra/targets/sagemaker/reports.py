@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
 from infra.targets.sagemaker import log
-from infra.targets.sagemaker.verdicts import Evidence
+from infra.targets.sagemaker.during import Move, Stage, deployment
+from infra.targets.sagemaker.verdicts import MOVING, Evidence
 from startup.phases import BootStatus, Phase
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ ROLLED = frozenset({"InService", "UpdateRollbackFailed", "Failed"})
 
 @dataclass(frozen=True)
 class Look:
-    """Everything that one look at an endpoint finds. `config`: the one it moves to, or has."""
+    """Everything that one look at an endpoint finds. `config`: the one it moves to, or has.
+
+    `move`: what a run does with it, where the look is about one; `config`, `streams` and `lines` are then of that move.
+    """
 
     endpoint: Mapping[str, Any]
     config: Mapping[str, Any]
@@ -46,6 +50,7 @@ class Look:
     streams: Sequence[Mapping[str, Any]] = ()
     lines: Sequence[log.Line] = ()
     build: Mapping[str, Any] = field(default_factory=dict)
+    move: Move | None = None
 
     @property
     def status(self) -> str:
@@ -64,14 +69,19 @@ class Look:
 
     @property
     def rolled_back(self) -> bool:
-        """Whether its last update failed, and what was there before serves on."""
+        """Whether its last update failed, whenever that was, and what was there before serves on."""
         serves = self.status == "InService" or self.machines > 0
         return self.status in ROLLED and serves and bool(self.endpoint.get("FailureReason"))
 
     @property
     def serves(self) -> bool:
-        """Whether it answers."""
-        return self.status == "InService" or self.rolled_back
+        """Whether it answers with the configuration that is looked at: also while it scales, is maintained, or goes back to it."""
+        stays = (
+            self.status in MOVING
+            and self.machines > 0
+            and deployment(self.endpoint)[0] in ("", self.endpoint["EndpointConfigName"])
+        )
+        return self.status == "InService" or self.rolled_back or stays
 
     @property
     def since(self) -> datetime:
@@ -79,6 +89,8 @@ class Look:
 
         Once it serves, the end of the move is what SageMaker tells; the configuration that it has was made just before the move.
         """
+        if self.move is not None and self.move.since is not None:
+            return self.move.since
         made: datetime = self.endpoint["CreationTime"]
         if self.status in ("Creating", "Failed") and not self.machines:
             return made.astimezone(UTC)
@@ -111,10 +123,9 @@ def describe(session: Session, names: Names) -> dict[str, Any] | None:
         return None
 
 
-def look(session: Session, names: Names, endpoint: Mapping[str, Any]) -> Look:
-    """The configuration and the log that go with it. What is not there is empty."""
-    pending = endpoint.get("PendingDeploymentSummary") or {}
-    name = str(pending.get("EndpointConfigName") or endpoint.get("EndpointConfigName", ""))
+def look(session: Session, names: Names, endpoint: Mapping[str, Any], move: Move | None = None) -> Look:
+    """The configuration and the log that go with it, or with a run's move. What is not there is empty."""
+    name = (move.config if move is not None else "") or deployment(endpoint)[0] or str(endpoint.get("EndpointConfigName", ""))
     config: Mapping[str, Any] = {}
     tags: dict[str, str] = {}
     try:
@@ -122,12 +133,12 @@ def look(session: Session, names: Names, endpoint: Mapping[str, Any]) -> Look:
         tags = tags_of(session, str(config["EndpointConfigArn"]))
     except NotThere:
         pass
-    began = Look(endpoint, config, tags).since.timestamp()
+    began = Look(endpoint, config, tags, move=move).since.timestamp()
     streams = [
         s for s in log.streams_of(session, names.logs) if s.get("creationTime", 0) / 1000 >= began - 1
     ]  # the group outlives it
     lines = [line for stream in streams for line in log.ends(session, names.logs, str(stream["logStreamName"]))]
-    return Look(endpoint, config, tags, streams, sorted(lines, key=lambda line: line.at), build_of(session, names))
+    return Look(endpoint, config, tags, streams, sorted(lines, key=lambda line: line.at), build_of(session, names), move)
 
 
 def tags_of(session: Session, arn: str) -> dict[str, str]:
@@ -163,13 +174,18 @@ def evidence(seen: Look, now: datetime) -> Evidence:
         host_driver=row.driver if row else "",
         image_cuda=seen.tags.get(CUDA_TAG, ""),
         machine_type=str(seen.variant.get("InstanceType", "")),
-        rolled_back=seen.rolled_back,
+        rolled_back=_failed(seen),
     )
+
+
+def _failed(seen: Look) -> bool:
+    """Whether the run that the look is about has failed to change it."""
+    return seen.move is not None and seen.move.stage is Stage.FAILED
 
 
 def _told_lines(seen: Look) -> list[str]:
     """What the containers said that the verdict is about: of an update that failed, those that came last."""
-    if seen.rolled_back and seen.streams:
+    if _failed(seen) and seen.streams:
         last = str(max(seen.streams, key=lambda s: s.get("creationTime", 0))["logStreamName"])
         return [line.text for line in seen.lines if line.stream == last]
     return [line.text for line in seen.lines]

@@ -165,7 +165,7 @@ def _told(e: Evidence) -> FlexserveError:
     if "CannotStartContainer" in reason and not e.streams:
         return never_started(e, reason)
     return EndpointFailed(
-        "the endpoint failed" if not e.rolled_back else "the update failed; what was there before goes on serving",
+        "the new machines never served" if e.rolled_back else "the endpoint failed",
         why="\n".join((reason or "SageMaker gives no reason", *_tail(e))),
         way_out="`flexserve logs` shows what the container said",
     )
