@@ -15,6 +15,7 @@ from infra.targets.sagemaker.config import Config
 from infra.targets.sagemaker.moving import Serving
 from infra.targets.sagemaker.resources import METRICS
 from infra.targets.sagemaker.rights import VARIANTS
+from infra.targets.sagemaker.verdicts import EndpointFailed
 from startup.render import render
 from tests.infra.sagemaker_scene import UP_S
 from tests.infra.test_component_sagemaker import BASE, ID, TODAY, register
@@ -116,7 +117,12 @@ def test_an_update_waits_until_the_endpoint_can_be_changed(register, monkeypatch
 
 @pytest.mark.parametrize(
     ("told", "says"),
-    [(None, "still has the configuration before"), (NoCapacity("none now"), "none now"), (NoAccess("x"), "still has")],
+    [
+        (None, "still has the configuration before.*gives no reason"),
+        (NoCapacity("none now"), "none now"),
+        (EndpointFailed("it failed", why="its own words"), "still has the configuration before.*its own words"),
+        (NoAccess("x"), "still has"),
+    ],
 )
 def test_an_update_that_was_taken_back_is_an_error_of_the_program_so_that_what_serves_keeps_its_configuration(
     register, monkeypatch, told, says
@@ -124,18 +130,19 @@ def test_an_update_that_was_taken_back_is_an_error_of_the_program_so_that_what_s
     """The provider calls it done, and the engine would delete the old configuration at its end."""
     from infra.targets.sagemaker import component
 
-    def watch(_: DeploymentRef) -> FlexserveError | None:
+    def went_back(_: DeploymentRef, wanted: str, since: Any) -> FlexserveError | None:
+        assert (wanted, since) == ("wanted", TODAY)
         if isinstance(told, NoAccess):
             raise told
         return told
 
     ref = DeploymentRef("sagemaker-t4", ID)
-    register.cloud.watch = watch
-    with pytest.raises(component.pulumi.RunError, match=says):
-        asyncio.run(component.moved("us-east-2", ref, "wanted", "before"))
-    asyncio.run(component.moved("us-east-2", ref, "wanted", "wanted"))
+    register.cloud.went_back = went_back
+    with pytest.raises(component.pulumi.RunError, match=f"(?s){says}"):
+        asyncio.run(component.moved("us-east-2", ref, "wanted", "before", TODAY))
+    asyncio.run(component.moved("us-east-2", ref, "wanted", "wanted", TODAY))
     monkeypatch.setattr(component.pulumi.runtime, "is_dry_run", lambda: True)
-    asyncio.run(component.moved("us-east-2", ref, "wanted", "before"))
+    asyncio.run(component.moved("us-east-2", ref, "wanted", "before", TODAY))
 
 
 def test_every_update_is_looked_at(register, monkeypatch):
@@ -150,7 +157,9 @@ def test_every_update_is_looked_at(register, monkeypatch):
     monkeypatch.setattr(component, "moved", moved)
     kinds, _, _ = register()
     (config,), (endpoint,) = kinds["EndpointConfiguration"], kinds["Endpoint"]
-    assert looked == [("us-east-2", DeploymentRef("sagemaker-t4", ID), config.get("name"), endpoint.get("endpointConfigName"))]
+    assert looked == [
+        ("us-east-2", DeploymentRef("sagemaker-t4", ID), config.get("name"), endpoint.get("endpointConfigName"), None)
+    ]
 
 
 def grown(scene: Any, count: int) -> None:

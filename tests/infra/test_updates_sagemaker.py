@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.infra.sagemaker_scene import HOST12, HOST13, UP_S
 from tests.infra.test_live_sagemaker import running, scene
 
@@ -68,3 +70,24 @@ def test_after_an_update_the_new_script_runs(scene):
     scene.cloud.clock.advance(1200)
     status = scene.live.boot(scene.ref)
     assert (status.state, status.script) == ("serving", "6" * 64) and watch.look() is None
+
+
+def test_one_that_is_taken_back_in_silence_is_told_by_the_run_that_saw_it_move_and_by_the_program(scene):
+    scene.create()
+    before = scene.cloud.state.pace
+    try:
+        scene.cloud.state.pace = replace(before, hosting=replace(before.hosting, roll_back=0.0))
+        watch, now = scene.live.watch(scene.ref), scene.live.serving(scene.ref)
+        scene.cluster.dies = True
+        scene.move(script="6" * 64)
+        wanted = scene.call("sagemaker", "describe_endpoint", EndpointName=scene.names.base)["PendingDeploymentSummary"]
+        assert watch.look() is None
+        scene.cloud.clock.advance(379 + 900 + 60)
+        shown = scene.call("sagemaker", "describe_endpoint", EndpointName=scene.names.base)
+        assert shown["EndpointStatus"] == "InService" and "FailureReason" not in shown
+        assert watch.look().kind == "out-of-memory" and watch.stands.startswith(
+            f"{scene.names.base} serves on as before (1 ml.g4dn"
+        )
+        assert scene.live.went_back(scene.ref, wanted["EndpointConfigName"], now.at).kind == "out-of-memory"
+    finally:
+        scene.cloud.state.pace = before

@@ -168,7 +168,8 @@ class Stack(pulumi.ComponentResource):
         limits = pulumi.CustomTimeouts(create=CREATE_LIMIT, update=CREATE_LIMIT, delete=CREATE_LIMIT)
         endpoint = aws.sagemaker.Endpoint("endpoint", **made, opts=self._opts(depends_on=before, custom_timeouts=limits))
         both: Any = pulumi.Output.all(config.name, endpoint.endpoint_config_name)
-        both.apply(lambda names: moved(c.region, self._ref, *names))
+        since = now.at if now is not None else None
+        both.apply(lambda names: moved(c.region, self._ref, names[0], names[1], since))
         return endpoint
 
     def _scaling(self) -> None:
@@ -296,8 +297,8 @@ def readied(c: Config, ref: DeploymentRef, now: Serving, name: str, config: Any)
     return pulumi.Output.from_input(config).apply(ready)
 
 
-async def moved(region: str, ref: DeploymentRef, wanted: str, has: str) -> str:
-    """The configuration that the endpoint has. Raises `RunError` where it is not the one that the update was to give it.
+async def moved(region: str, ref: DeploymentRef, wanted: str, has: str, since: datetime | None) -> str:
+    """The configuration that the endpoint has. Raises `RunError` for another than the update, begun after `since`, was to give it.
 
     SageMaker took the update back, and the provider, which looks for InService alone, calls it done: the engine would then delete
     the configuration that serves, and nothing could change the endpoint any more. An error of the program keeps it. Source:
@@ -305,11 +306,15 @@ async def moved(region: str, ref: DeploymentRef, wanted: str, has: str) -> str:
     """
     if pulumi.runtime.is_dry_run() or wanted == has:
         return has
+    told: FlexserveError | None = None
     try:
-        told = await asyncio.to_thread(Live(Session(region)).watch, ref)
+        if since is not None:
+            told = await asyncio.to_thread(Live(Session(region)).went_back, ref, wanted, since)
     except FlexserveError:
         told = None
-    raise pulumi.RunError(str(told or verdicts.taken_back(Names(ref.id).base, has)))
+    if told is None or type(told) is verdicts.EndpointFailed:  # no cause that is known
+        told = verdicts.taken_back(Names(ref.id).base, has, told.why if told is not None else "")
+    raise pulumi.RunError(str(told))
 
 
 def _unknown() -> pulumi.Output[str]:

@@ -11,6 +11,7 @@ from infra.clouds.aws.session import Session, region_of
 from infra.kept import FACTS
 from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
 from infra.targets.sagemaker import building, moving, reports, resolving, verdicts
+from infra.targets.sagemaker.during import Move, Stage
 from infra.targets.sagemaker.log import Reader
 from infra.targets.sagemaker.names import Names
 from infra.targets.sagemaker.sweep import KINDS, Where, endpoints
@@ -96,6 +97,11 @@ class Live:
             return None
         return verdicts.verdict(reports.evidence(seen, self.now()))
 
+    def went_back(self, deployment: DeploymentRef, wanted: str, since: datetime) -> FlexserveError | None:
+        """Why an update to the configuration `wanted` came to nothing, by what has happened since shortly before it."""
+        seen = self._look(deployment, Move(Stage.FAILED, wanted, since))
+        return verdicts.verdict(reports.evidence(seen, self.now())) if seen is not None else None
+
     def held(self, deployment: DeploymentRef) -> str:
         """Whether SageMaker still makes or changes the endpoint, which it deletes only then."""
         found = reports.describe(self._session, Names(deployment.id))
@@ -150,7 +156,7 @@ class Live:
         """What AWS's words mean."""
         return building.told(text) or verdicts.from_words(text) or errors.explain(text, code)
 
-    def _look(self, deployment: DeploymentRef) -> reports.Look | None:
+    def _look(self, deployment: DeploymentRef, move: Move | None = None) -> reports.Look | None:
         names = Names(deployment.id)
         found: dict[str, Any] | None = reports.describe(self._session, names)
-        return reports.look(self._session, names, found) if found is not None else None
+        return reports.look(self._session, names, found, move) if found is not None else None

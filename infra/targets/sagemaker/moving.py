@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from infra.clouds.aws.session import NotThere
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serving:
-    """A live endpoint: the name and the variant of its configuration, how many machines SageMaker wants, whether that scales."""
+    """A live endpoint: the name and the variant of its configuration, how many machines SageMaker wants, whether that scales.
+
+    `at`: when that was seen, by the cloud's clock.
+    """
 
     config: str
     variant: Mapping[str, Any] = field(default_factory=dict)
     machines: int = 0
     scales: bool = False
+    at: datetime | None = None
 
     def moves_scaled(self, machine_type: str) -> bool:
         """Whether it scales, and would have machines of another type: what SageMaker refuses."""
@@ -51,7 +56,7 @@ def serving(session: Session, names: Names) -> Serving | None:
         scales = bool(sweep.scalable(session, names))
     except FlexserveError:
         scales = False
-    return Serving(config, next(iter(variants), {}), machines, scales)
+    return Serving(config, next(iter(variants), {}), machines, scales, session.date)
 
 
 def make_ready(session: Session, names: Names, machine_type: str) -> None:

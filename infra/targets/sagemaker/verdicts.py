@@ -180,11 +180,11 @@ def still_creating(name: str) -> StillCreating:
     )
 
 
-def taken_back(name: str, config: str) -> EndpointFailed:
-    """What the program says of an update that came to nothing, without a reason."""
+def taken_back(name: str, config: str, why: str = "") -> EndpointFailed:
+    """What the program says of an update that came to nothing. `why`: what SageMaker or the container said, if anything."""
     return EndpointFailed(
         f"{name} still has the configuration {config}: SageMaker took the update back",
-        why="what was there before goes on serving; SageMaker gives no reason",
+        why=f"what was there before goes on serving; {why or 'SageMaker gives no reason'}",
         way_out="`flexserve logs` shows what the container said",
     )
 
