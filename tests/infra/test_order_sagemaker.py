@@ -179,6 +179,9 @@ def grown(scene: Any, count: int) -> None:
 def test_one_that_scales_just_now_is_waited_for_and_taken_out_of_scaling(scene):
     """SageMaker refuses the update before, for the one reason and for the other."""
     grown(scene, 2)
+    status = scene.live.boot(scene.ref)  # which is serving all the while
+    assert (status.state, {phase.result for phase in status.phases}) == ("serving", {"done"})
+    assert "is Updating" in scene.live.held(scene.ref)
     now = scene.live.serving(scene.ref)
     assert (now.machines, now.scales, now.variant["InstanceType"]) == (1, True, "ml.g4dn.xlarge")
     assert now.moves_scaled(L4) and not now.moves_scaled("ml.g4dn.xlarge")

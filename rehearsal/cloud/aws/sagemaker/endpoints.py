@@ -247,7 +247,7 @@ def describe(state: State, call: Call) -> Result:
         shown["LastDeploymentConfig"] = endpoint.deployment
     if endpoint.active is not None:
         shown["ProductionVariants"] = [_variant(state, endpoint.active, endpoint)]
-    if endpoint.rising is not None and endpoint.status == "Updating":
+    if endpoint.rising is not None and endpoint.status == "Updating" and endpoint.rising.config != endpoint.config:
         pending = {"EndpointConfigName": endpoint.rising.config, "StartTime": endpoint.modified}
         shown["PendingDeploymentSummary"] = pending
     return shown
