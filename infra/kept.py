@@ -6,11 +6,12 @@ surprise: a difference is followed in place, ignored with a word, or refused, un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from infra.state import STASH
 from verdict.errors import FlexserveError, Refused
@@ -62,13 +63,15 @@ class Wanted(Struct, frozen=True):
 class Kept(Struct, frozen=True):
     """The kept state of a deployment. `started`: epoch seconds (UTC) at which its present machine was asked for.
 
-    `attempt`: how often the operator had the boot run again on that machine.
+    `attempt`: how often the operator had the boot run again on that machine. `prices`: since when (epoch seconds) it was to have
+    which price, in dollars an hour, None where that is unknown; the oldest first.
     """
 
     id: str
     started: int
     choices: Mapping[str, Choice] = field(default_factory=dict)
     attempt: int = 0
+    prices: tuple[tuple[int, float | None], ...] = ()
 
     def value(self, key: str) -> str:
         """What was chosen for a key."""
@@ -81,7 +84,15 @@ class Kept(Struct, frozen=True):
             "started": self.started,
             "choices": {k: {"asked": c.asked, "value": c.value} for k, c in sorted(self.choices.items())},
             **({"attempt": self.attempt} if self.attempt else {}),
+            **({"prices": [list(row) for row in self.prices]} if self.prices else {}),
         }
+
+    def priced(self, per_hour: float | None, now: Callable[[], int]) -> Kept:
+        """The same from `now` on at this price: itself where it has that already."""
+        if self.prices and self.prices[-1][1] == per_hour:
+            return self
+        since = now() if self.prices else self.started
+        return replace(self, prices=(*self.prices, (since, per_hour)))
 
 
 class Verdict(Struct, frozen=True):
@@ -131,7 +142,8 @@ def from_state(value: Mapping[str, Any]) -> Kept:
     """Read what `as_state` made (the engine returns ints as floats). Raises `FlexserveError` for another shape."""
     try:
         choices = {str(k): Choice(str(c["asked"]), str(c["value"])) for k, c in value["choices"].items()}
-        return Kept(str(value["id"]), int(value["started"]), choices, int(value.get("attempt", 0)))
+        prices = tuple((int(at), None if usd is None else float(usd)) for at, usd in value.get("prices", ()))
+        return Kept(str(value["id"]), int(value["started"]), choices, int(value.get("attempt", 0)), prices)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FlexserveError(
             "the stack's kept state cannot be read",

@@ -63,8 +63,10 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     choices |= _read(named, kept, choices, resolve)
     stays = kept is not None and at.live and not verdict.replaces
     attempt = kept.attempt + at.rerun if kept and stays else 0
-    state = Kept(kept.id if kept else at.new_id, kept.started if kept and stays else at.now(), choices, attempt)
+    began, prices = (kept.started, kept.prices) if kept and stays else (at.now(), ())
+    state = Kept(kept.id if kept else at.new_id, began, choices, attempt, prices)
     plan = make_plan(_pinned(deployment, state), catalog, at.allow, _facts(state))
+    state = state.priced(plan.cost.per_hour, at.now)
     ends_at = state.started + plan.deployment.common.window
     plan = replace(plan, boot=replace(plan.boot, deployment_id=state.id, attempt=state.attempt, ends_at=ends_at))
     plan = replace(plan, boot=registry.module(deployment.target.kind, "resources").boot_spec(plan))  # names hold the id

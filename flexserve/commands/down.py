@@ -64,7 +64,8 @@ def _receipt(receipt: Receipt | None) -> list[str]:
     if receipt is None:
         return []
     lived = words(receipt.seconds) if receipt.seconds is not None else "unknown time"
-    lines = [f"  receipt: {lived}, {dollars(receipt.cost)} ({'; '.join(receipt.parts) or 'no price known'})"]
+    cost = f"{receipt.cost_is} {dollars(receipt.cost)}".lstrip()
+    lines = [f"  receipt: {lived}, {cost} ({'; '.join(receipt.parts) or 'no price known'})"]
     if receipt.tokens is not None:
         lines.append(f"  {receipt.tokens:,} tokens, {dollars(receipt.usd_per_million)} a million")
     return lines

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from flexserve.lifecycle.look import look
+from flexserve.lifecycle.money import prices
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
-from flexserve.lifecycle.state import Seen, describe, number, time_of
+from flexserve.lifecycle.state import Seen, describe, lived
 from infra.targets.protocol import Billable, CanHold, DeploymentRef, LiveTarget
 from verdict.errors import FlexserveError, Interrupted, NoAccess
 
@@ -17,12 +18,16 @@ HELD_S, LOOK_S = 80 * 60.0, 5.0
 
 @dataclass(frozen=True)
 class Receipt:
-    """What the deployment cost: seconds from create to end, dollars of the parts with a known price, tokens served if counted."""
+    """What the deployment cost: seconds from create to end, dollars of the parts with a known price, tokens served if counted.
+
+    `cost_is`: empty when the dollars are exact, else `about`, `at least` or `at most`.
+    """
 
     seconds: int | None
     cost: float | None
     parts: tuple[str, ...] = ()
     tokens: int | None = None
+    cost_is: str = ""
 
     @property
     def usd_per_million(self) -> float | None:
@@ -47,7 +52,11 @@ class Gone:
 
     def as_dict(self) -> dict[str, object]:
         """The document."""
-        receipt = {**asdict(self.receipt), "usd_per_million": self.receipt.usd_per_million} if self.receipt else None
+        receipt = self.receipt
+        told: dict[str, object] = {}
+        if receipt is not None:
+            told["cost_is"] = "unknown" if receipt.cost is None else receipt.cost_is or "exact"
+            told["usd_per_million"] = receipt.usd_per_million
         return {
             "stack": self.stack,
             "deleted": [
@@ -56,7 +65,7 @@ class Gone:
             ],
             "kept": [{**_thing(b), "price_per_month": _month(b.price_per_hour), "why": b.kept} for b in self.kept],
             "left_behind": [_thing(b) for b in self.left_behind],
-            "receipt": receipt,
+            "receipt": {**asdict(receipt), **told} if receipt else None,
         }
 
 
@@ -74,13 +83,15 @@ def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Calla
 
 
 def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Callable[[DeploymentRef], int | None]) -> Gone:
-    ref = parts.read() or parts.unfinished.read()
+    known = parts.read()
+    ref = known or parts.unfinished.read()
     if ref is None:
         remains = _emptied(parts) if parts.known() else Changes()  # entries of a first create that never got its id
         return Gone(parts.stack, remains, (), (), (), None)
     live = parts.live(ref)
     seen = look(live, ref)
     counted = tokens(ref) if seen.machine is not None else None
+    paid = receipt(parts.stack, seen, counted) if known is not None or seen.machine is not None else None  # else it was told
     try:
         parts.unfinished.write(ref)
     except OSError as error:  # a full disk must not keep a machine alive
@@ -89,7 +100,7 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
         first = let_go(parts, live, ref, say)
     except FlexserveError as error:
         say(f"{error}\n  what it needs to go stays until it is gone; so does all the rest")
-        return Gone(parts.stack, Changes(), (), *standing(live, ref, purge=purge), receipt(parts.stack, seen, counted))
+        return Gone(parts.stack, Changes(), (), *standing(live, ref, purge=purge), paid)
     engine_error: FlexserveError | None = None
     changes = Changes()
     try:
@@ -105,7 +116,7 @@ def _down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Call
             engine_error = error
     if engine_error is None and not left and not kept:  # what is kept is found again by the id, for --purge
         parts.unfinished.remove()
-    return Gone(parts.stack, changes, swept, kept, left, receipt(parts.stack, seen, counted), engine_error, first)
+    return Gone(parts.stack, changes, swept, kept, left, paid, engine_error, first)
 
 
 def _emptied(parts: Parts) -> Changes:
@@ -179,19 +190,17 @@ def standing(live: LiveTarget, ref: DeploymentRef, *, purge: bool) -> tuple[tupl
     return kept, tuple(b for b in there if b not in kept)
 
 
-def receipt(stack: str, seen: Seen, tokens: int | None) -> Receipt:
-    """From create to now, or to the window's end."""
+def receipt(stack: str, seen: Seen, tokens: int | None) -> Receipt | None:
+    """From create to now, or to the window's end. None where no machine was ever made."""
     outputs = seen.ref.outputs if seen.ref else {}
-    status = describe(stack, seen)
-    price = number(outputs.get("price_per_hour"))
-    seconds = round(status.cost_so_far / price * 3600) if status.cost_so_far is not None and price else None
-    if seconds is None and seen.machine is not None and seen.machine.created_at is not None:
-        end = min(seen.now, time_of(outputs.get("expires_at")) or seen.now)
-        seconds = int((end - seen.machine.created_at).total_seconds())
+    status, life = describe(stack, seen), lived(seen)
+    if life is None and status.cost_so_far is None:
+        return None
     unknown = outputs.get("price_unknown")
     missing = tuple(f"{name}: price unknown, not counted" for name in unknown) if isinstance(unknown, list) else ()
-    hourly = (f"{price} dollars an hour",) if price is not None else ()
-    return Receipt(seconds, status.cost_so_far, (*hourly, *missing), tokens)
+    rates = [f"{period.per_hour} dollars an hour" for period in prices(outputs) if period.per_hour is not None]
+    hourly = (", then ".join(rates),) if rates else ()
+    return Receipt(round(life) if life is not None else None, status.cost_so_far, (*hourly, *missing), tokens, status.cost_is)
 
 
 def _thing(thing: Billable) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flexserve.lifecycle.money import ABOUT
 from flexserve.lifecycle.state import Status
 from flexserve.output import Output, dollars, table
 from infra.duration import words
@@ -51,12 +52,7 @@ def page(status: Status, output: Output, *, boot: bool = False, more: Sequence[t
         ("id", status.id),
         ("script", _script(status)),
         ("window", _window(status)),
-        (
-            "cost",
-            f"{dollars(status.cost_so_far)} so far at {dollars(status.price_per_hour, '/h')}"
-            if status.cost_so_far is not None
-            else "",
-        ),
+        ("cost", _cost(status)),
         *more,
     ]
     head = f"{status.stack}: {output.style(str(status.state), _COLOURS.get(status.state, 'bold'))}"
@@ -86,6 +82,16 @@ def _script(status: Status) -> str:
     if status.running == status.wanted:
         return f"{status.running[:12]} (the wanted one)"
     return f"runs {status.running[:12] or 'none yet'}, wanted is {status.wanted[:12]}"
+
+
+def _cost(status: Status) -> str:
+    if status.cost_so_far is None:
+        return ""
+    rate = dollars(status.price_per_hour, "/h")
+    if status.price_per_hour_most is not None:
+        rate = f"{rate} to {dollars(status.price_per_hour_most, '/h')}"
+    at = ", now at" if status.cost_is == ABOUT else " at"
+    return f"{status.cost_is} {dollars(status.cost_so_far)} so far{at} {rate}".lstrip()
 
 
 def _window(status: Status) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
+from flexserve.lifecycle.money import Spent, number, scales, spent
 from infra.targets.protocol import DeploymentRef, Failure, Machine, QueueEntry, State
 from startup.phases import BootStatus, Phase
 
@@ -39,7 +39,9 @@ class Status:
     expires_at: datetime | None = None
     seconds_left: int | None = None
     cost_so_far: float | None = None
+    cost_is: str = ""
     price_per_hour: float | None = None
+    price_per_hour_most: float | None = None
     zone: str = ""
     id: str = ""
     running: str = ""
@@ -61,6 +63,7 @@ class Status:
             "expires_at": self.expires_at.isoformat() if self.expires_at else None,
             "seconds_left": self.seconds_left,
             "cost_so_far": self.cost_so_far,
+            "cost_is": "unknown" if self.cost_so_far is None else self.cost_is or "exact",
             "price_per_hour": self.price_per_hour,
             "zone": self.zone,
             "id": self.id,
@@ -75,8 +78,9 @@ def describe(stack: str, seen: Seen) -> Status:
     if ref is None:
         return Status(stack, State.ABSENT)
     outputs = ref.outputs
-    expires = (machine.expires_at if machine else None) or time_of(outputs.get("expires_at"))
+    expires = expiry(seen)
     state, cause = _state(seen, expires)
+    paid = _cost(seen, expires, state)
     lives = state not in (*GONE, State.ABSENT, State.FAILED) or machine is not None
     return Status(
         stack,
@@ -85,8 +89,10 @@ def describe(stack: str, seen: Seen) -> Status:
         cause=cause,
         expires_at=expires,
         seconds_left=max(0, int((expires - seen.now).total_seconds())) if expires and lives else None if not expires else 0,
-        cost_so_far=_cost(seen, expires, state),
+        cost_so_far=paid.cost,
+        cost_is=paid.how,
         price_per_hour=number(outputs.get("price_per_hour")),
+        price_per_hour_most=number(outputs.get("price_per_hour_most")) if scales(outputs) else None,
         zone=machine.where if machine else str(outputs.get("zone", "")),
         id=ref.id,
         running=boot.script if boot else "",
@@ -128,18 +134,33 @@ def _without_machine(seen: Seen, expires: datetime | None, over: bool) -> tuple[
     return State.ABSENT, ""
 
 
-def _cost(seen: Seen, expires: datetime | None, state: State) -> float | None:
-    """Dollars from create to now, or to the window's end. None when the price or the start is unknown."""
-    outputs: Mapping[str, object] = seen.ref.outputs if seen.ref else {}
-    price, window = number(outputs.get("price_per_hour")), number(outputs.get("window_s"))
-    started = seen.machine.created_at if seen.machine else None
-    if started is None and expires is not None and window is not None:
-        started = expires - timedelta(seconds=window)
-    if price is None or started is None or state is State.ABSENT:
-        return None
+def _cost(seen: Seen, expires: datetime | None, state: State) -> Spent:
+    """What the machine's life has cost. None when a price or the start is unknown."""
+    if state is State.ABSENT:
+        return Spent(None)
+    return spent(seen.ref.outputs if seen.ref else {}, seen.machine, *_life(seen, expires))
+
+
+def lived(seen: Seen) -> float | None:
+    """Seconds that the machine has been there; None where none was ever made."""
+    began, end = _life(seen, expiry(seen))
+    return max(0.0, (end - began).total_seconds()) if began is not None else None
+
+
+def expiry(seen: Seen) -> datetime | None:
+    """When the window closes: the cloud's word, or the state's."""
+    told = time_of(seen.ref.outputs.get("expires_at")) if seen.ref else None
+    return (seen.machine.expires_at if seen.machine else None) or told
+
+
+def _life(seen: Seen, expires: datetime | None) -> tuple[datetime | None, datetime]:
+    """From create to now, or to the window's end where it may have ended then."""
+    window = number(seen.ref.outputs.get("window_s")) if seen.ref else None
+    began = seen.machine.created_at if seen.machine else None
+    if began is None and expires is not None and window is not None:
+        began = expires - timedelta(seconds=window)
     ends = seen.machine is None or seen.machine.cloud_state.lower() in STOPPED
-    end = min(seen.now, expires) if expires and ends else seen.now
-    return round(max(0.0, (end - started).total_seconds()) / 3600 * price, 4)
+    return began, min(seen.now, expires) if expires and ends else seen.now
 
 
 def time_of(value: object) -> datetime | None:
@@ -149,8 +170,3 @@ def time_of(value: object) -> datetime | None:
     except ValueError:
         return None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def number(value: object) -> float | None:
-    """A number of the outputs; None when it is not one."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

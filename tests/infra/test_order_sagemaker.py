@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.loader import Catalog
+from infra.kept import from_state
 from infra.settle import settle
 from infra.targets.protocol import DeploymentRef, Machine
 from infra.targets.sagemaker import resources as r
@@ -65,6 +66,19 @@ def test_a_change_makes_another_configuration_and_keeps_the_endpoint(sagemaker_t
         return r.configuration(s.plan, s.kept, render(s.plan.boot), made["name"]), r.endpoint(s.plan, s.kept, "config")
 
     assert all_of(first)[0] != all_of(later)[0] and all_of(first)[1] == all_of(later)[1]
+
+
+def test_since_when_it_has_which_price_is_kept(sagemaker_t4):
+    """A change that costs the same adds nothing, nor does a day later; another window begins anew."""
+    catalog, two = Catalog.load(), "target.count={min: 2, max: 2}"
+    first = settle(sagemaker_t4(), catalog, None, at(), answers(TODAY)).kept
+    assert first.prices == ((first.started, 0.736),)
+    other = settle(sagemaker_t4("serving.max_num_seqs=8"), catalog, first, at(live=True, now=5000), answers(TODAY)).kept
+    dearer = settle(sagemaker_t4(two), catalog, from_state(other.as_state()), at(live=True, now=9999), answers(TODAY))
+    assert other.prices == first.prices and dearer.kept.prices == (*first.prices, (9999, 1.472))
+    assert r.outputs(dearer.plan, dearer.kept, render(dearer.plan.boot))["prices"] == [[first.started, 0.736], [9999, 1.472]]
+    anew = settle(sagemaker_t4(), catalog, dearer.kept, at(live=False, now=20000), answers(TODAY)).kept
+    assert anew.prices == ((20000, 0.736),)
 
 
 HAS = {"InstanceType": "ml.g4dn.xlarge", "InitialInstanceCount": 3}

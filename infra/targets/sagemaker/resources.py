@@ -314,6 +314,7 @@ def outputs(plan: Plan, kept: Kept, boot: Rendered) -> Args:
         "script_sha256": boot.sha256,
         "price_per_hour": plan.cost.per_hour,
         "price_per_hour_most": (plan.most or plan.cost).per_hour,
+        "prices": [list(row) for row in kept.prices],
         "price_window": plan.cost.window,
         "price_unknown": list(plan.cost.unknown),
     }
