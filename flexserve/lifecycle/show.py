@@ -73,7 +73,10 @@ def timeline(phases: tuple[Phase, ...]) -> str:
 
 
 def _seconds(phase: Phase) -> str:
-    return "running" if phase.seconds is None else f"{phase.seconds:.1f} s"
+    """How long it took; of one that is over, its end may not be told any more."""
+    if phase.seconds is not None:
+        return f"{phase.seconds:.1f} s"
+    return "running" if phase.result == "running" else "not known"
 
 
 def _script(status: Status) -> str:

@@ -8,7 +8,7 @@ cannot tell (`CanWatch`) are not asked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from flexserve.lifecycle.parts import Changes, Engine, EngineFailed
@@ -60,7 +60,7 @@ class WatchedEngine:
             raise
         except EngineFailed as error:
             eyes.end()
-            found = eyes.found or eyes.look()
+            found = eyes.found or eyes.look(error.diagnostics)
             if found is None:
                 raise
             raise found from error
@@ -114,15 +114,15 @@ class _Eyes(threading.Thread):
                 self._engine.stop(hard=True)
             return
 
-    def look(self) -> FlexserveError | None:
-        """One look. What cannot be asked now is asked again later."""
+    def look(self, said: Sequence[str] = ()) -> FlexserveError | None:
+        """One look. What cannot be asked now is asked again later. `said`: what the engine failed with."""
         try:
             if self._watch is None:
                 ref = self._read()
                 if ref is None:
                     return None
                 self._watch = self._live.watch(ref, new=self._new)
-            found = self._watch.look()
+            found = self._watch.look(said)
         except FlexserveError:
             return None
         return told(self._stack, found, self._watch.stands) if found is not None else None

@@ -197,10 +197,11 @@ class Watch(Protocol):
     def stands(self) -> str:
         """One clause on what serves on though the run failed to change it, e.g. `fs-1 serves on as before (…)`; else empty."""
 
-    def look(self) -> FlexserveError | None:
+    def look(self, said: Sequence[str] = ()) -> FlexserveError | None:
         """The error to end with, once the evidence is there; None while it may still serve, and when there is nothing to see.
 
-        Asked every few seconds while the engine works, and once after it. Raises as `LiveTarget`'s methods do.
+        Asked every few seconds while the engine works, and once after it: `said` is what it failed with, if it did, and evidence
+        of this run too. Raises as `LiveTarget`'s methods do.
         """
 
 

@@ -11,6 +11,7 @@ from flexserve.lifecycle.show import page, timeline
 from flexserve.lifecycle.state import Seen, describe
 from flexserve.output import Output
 from infra.targets.protocol import DeploymentRef, Failure, QueueEntry, State
+from startup.phases import Phase
 from tests.cli.fakes import NEW, OLD, START, boot, failed_boot, machine, outputs
 from verdict.exit_codes import ExitCode
 
@@ -95,6 +96,11 @@ def test_running_and_wanted_script():
 def test_timeline_shows_each_phase():
     text = timeline(boot().phases)
     assert "docker" in text and "3.2 s" in text and "█" in text
+
+
+def test_a_phase_that_is_over_does_not_run_though_its_end_is_not_told():
+    last = {result: timeline((Phase("serving", 3.0, None, result),)) for result in ("done", "running")}
+    assert "running" not in last["done"] and "not known" in last["done"] and "running  running" in last["running"]
 
 
 def test_exit_codes_of_status(project, flexserve, monkeypatch):

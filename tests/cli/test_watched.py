@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -30,6 +31,7 @@ class Watching(FakeLive):
         super().__init__()
         self.looks, self.after, self.stands, self.blind = 0, after, stands, blind
         self.begun: list[bool] = []
+        self.said: tuple[str, ...] = ()
 
     def watch(self, deployment: DeploymentRef, *, new: bool = False) -> Watching:
         if self.blind > 0:
@@ -42,8 +44,8 @@ class Watching(FakeLive):
     def hopeless(self, deployment: DeploymentRef) -> FlexserveError | None:
         raise AssertionError("a run is not judged by what was before it")
 
-    def look(self) -> FlexserveError | None:
-        self.looks += 1
+    def look(self, said: Sequence[str] = ()) -> FlexserveError | None:
+        self.looks, self.said = self.looks + 1, tuple(said)
         return NoCapacity("none left", why="by its words", way_out="elsewhere") if self.looks > self.after else None
 
 
@@ -108,8 +110,10 @@ def test_without_a_verdict_the_engine_has_the_word():
 def test_the_cause_is_asked_for_once_more_when_the_engine_failed_first():
     inner = Working()
     inner.stopped.set()
+    live = Watching(after=0)
     with pytest.raises(NoCapacity):
-        engine(inner, Watching(after=0), REF).up()
+        engine(inner, live, REF).up()
+    assert live.said == ("cancelled",)
 
 
 def test_a_target_that_cannot_watch_is_left_alone():

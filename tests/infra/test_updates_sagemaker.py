@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from infra.targets.sagemaker.verdicts import from_words
 from tests.infra.sagemaker_scene import HOST12, HOST13, UP_S
 from tests.infra.test_live_sagemaker import running, scene
 
@@ -91,3 +92,21 @@ def test_one_that_is_taken_back_in_silence_is_told_by_the_run_that_saw_it_move_a
         assert scene.live.went_back(scene.ref, wanted["EndpointConfigName"], now.at).kind == "out-of-memory"
     finally:
         scene.cloud.state.pace = before
+
+
+def test_an_update_that_no_look_saw_is_told_by_what_the_engine_failed_with(scene):
+    scene.create()
+    watch = scene.live.watch(scene.ref)
+    scene.move(host=HOST12)
+    scene.cloud.clock.advance(420)
+    said = (
+        f"waiting for SageMaker AI Endpoint ({scene.names.base}) update: unexpected state 'RollingBack', wanted target 'InService'."
+    )
+    assert watch.look() is None and watch.look(["creating IAM Role: not allowed"]) is None
+    found = watch.look([said])
+    assert found.kind == "driver-mismatch" and "driver 550" in found.why and HOST13 in watch.stands
+
+
+def test_words_alone_say_nothing_of_a_log_that_nobody_looked_for():
+    found = from_words("waiting for SageMaker AI Endpoint (fs-1) update: unexpected state. last error: CannotStartContainerError.")
+    assert found.kind == "driver-mismatch" and "log" not in found.why

@@ -260,6 +260,38 @@ def test_after_an_update_that_failed_what_was_there_serves_and_the_newest_log_sa
     assert told.rolled_back and told.since == 2001 and told.lines == CRASH and "no layer 35" in verdict(told).why
     status = reports.boot(look, after(9001))
     assert (status.state, {p.result for p in status.phases}) == ("serving", {"done"})
+    assert [p.name for p in status.phases if p.seconds is None] == ["serving"]
+
+
+@pytest.mark.parametrize(
+    ("look", "known"),
+    [
+        (seen("InService", SAID, 379), True),
+        (seen("InService", SAID, 379, ended=9000), False),  # taken back in silence, scaled and back, or maintained
+        (seen("InService", SAID, 379, ended=9000, reason=NO_PING), False),
+        (seen("InService", SAID, 379, machines=3), False),
+    ],
+)
+def test_a_boot_ends_when_it_served_and_not_when_the_endpoint_moved_last(look, known):
+    last = reports.boot(look, after(9001)).phases[-1]
+    assert (last.name, last.result, last.seconds) == ("serving", "done", 113 if known else None)
+
+
+@pytest.mark.parametrize(
+    ("status", "to", "state"),
+    [
+        ("Updating", "fs-1-b", "booting"),
+        ("Updating", "", "serving"),  # it scales
+        ("Updating", "fs-1-a", "serving"),
+        ("RollingBack", "", "serving"),
+        ("SystemUpdating", "", "serving"),
+    ],
+)
+def test_an_endpoint_that_moves_serves_unless_it_gets_another_configuration(status, to, state):
+    """A reason that is left over is no failure of what serves."""
+    look = seen(status, SAID, 379, machines=1, reason=NO_PING)
+    look = replace(look, endpoint={**look.endpoint, **({"PendingDeploymentSummary": {"EndpointConfigName": to}} if to else {})})
+    assert reports.boot(look, after(9001)).state == state
 
 
 def test_evidence_is_what_was_looked_at():

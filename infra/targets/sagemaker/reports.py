@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from infra.targets.sagemaker.names import Names
 
 SCRIPT_TAG, CUDA_TAG = "flexserve-script", "flexserve-cuda"
+LONGEST_S = 3600.0  # that SageMaker waits for a server to answer
 RECENT_S = 900.0  # a build that ended so long before is no part of this boot
 MARKS = (
     ("weights", re.compile(r"Starting to load model")),
@@ -198,7 +199,7 @@ def boot(seen: Look, now: datetime, failed: str = "") -> BootStatus:
     began = min(step.at for step in steps)
     phases = []
     for number, step in enumerate(steps):
-        until = step.until or (steps[number + 1].at if number + 1 < len(steps) else _ready(seen))
+        until = step.until or (steps[number + 1].at if number + 1 < len(steps) else _ready(seen, step.at))
         result = "done" if until is not None or (serves and not failed) else "failed" if failed else "running"
         phases.append(
             Phase(
@@ -231,12 +232,15 @@ class _Step:
     until: float | None = None
 
 
-def _ready(seen: Look) -> float | None:
-    """When the newest phase ended: the endpoint serves, and nothing has moved it since. None where that is not told."""
+def _ready(seen: Look, began: float) -> float | None:
+    """When the newest phase, which began then, ended: the endpoint serves, and nothing has moved it since. None where not told.
+
+    It tells when it moved last, which after a failed update, scaling or maintenance is no end of this boot.
+    """
     if seen.status != "InService" or seen.rolled_back or seen.machines > int(seen.variant.get("InitialInstanceCount") or 1):
         return None
     at: datetime = seen.endpoint["LastModifiedTime"]
-    return at.timestamp()
+    return at.timestamp() if at.timestamp() - began <= LONGEST_S else None
 
 
 def _steps(seen: Look) -> list[_Step]:

@@ -266,17 +266,17 @@ def _missing(e: Evidence) -> FlexserveError | None:
 
 def never_started(e: Evidence, reason: str) -> FlexserveError:
     """The container ended before it could write a log: its driver, or its entry point."""
-    log = f"there is no log stream after {e.since / 60:.0f} minutes"
+    log = f"there is no log stream after {e.since / 60:.0f} minutes" if e.since >= 60 else ""  # else nobody has looked for one
     if e.mismatch:
         has = f"driver {e.host_driver} for CUDA {e.host_cuda}" if e.host_driver else "no NVIDIA driver"
         return DriverMismatch(
             "the container cannot start on this host image",
-            why=f"the image has CUDA {e.image_cuda}, {e.host_image} has {has}; {log}" + (f"; {reason}" if reason else ""),
+            why="; ".join(filter(None, [f"the image has CUDA {e.image_cuda}, {e.host_image} has {has}", log, reason])),
             way_out="set target.host_image to auto",
         )
     return DriverMismatch(
         "the container never started",
-        why=f"{log}, though its group is there" + (f"; {reason}" if reason else ""),
+        why="; ".join(filter(None, [log and f"{log}, though its group is there", reason])),
         way_out="compare the image's CUDA with the host image's driver (target.host_image), and look at the image's entry point",
     )
 

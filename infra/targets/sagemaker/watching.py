@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from infra.clouds.aws.session import NotThere
 from infra.targets.sagemaker import reports, verdicts
-from infra.targets.sagemaker.during import Run, Stage
+from infra.targets.sagemaker.during import Move, Run, Stage
 
 if TYPE_CHECKING:
     from infra.clouds.aws.session import Session
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from verdict.errors import FlexserveError
 
 UNMADE = frozenset({"Creating", "Failed"})
+UPDATE = re.compile(r"waiting for SageMaker (?:AI )?Endpoint \(\S+\) update: ")
+"""How the provider's error begins where it had SageMaker update the endpoint, and that failed."""
 
 
 class Watching:
@@ -24,15 +27,18 @@ class Watching:
     def __init__(self, session: Session, names: Names, now: Callable[[], datetime], *, new: bool) -> None:
         self._session, self._names, self._now = session, names, now
         before = None if new else reports.describe(session, names)
-        self._run = Run(before, now())
+        self._began = now()
+        self._run = Run(before, self._began)
         self.stands = ""
 
-    def look(self) -> FlexserveError | None:
-        """What has gone wrong in this run."""
+    def look(self, said: Sequence[str] = ()) -> FlexserveError | None:
+        """What has gone wrong in this run. `said`: what the engine has failed with; it may have seen a move that no look did."""
         found = reports.describe(self._session, self._names)
         if found is None:
             return None
         move = self._run.sees(found)
+        if move.stage is Stage.NOTHING and any(UPDATE.search(text) for text in said):
+            move = Move(Stage.FAILED, self._wanted(found), self._began)
         if move.stage in (Stage.NOTHING, Stage.MOVED) or (move.stage is Stage.MADE and found["EndpointStatus"] not in UNMADE):
             return None
         seen = reports.look(self._session, self._names, found, move)
@@ -40,6 +46,12 @@ class Watching:
         if error is not None and move.stage is not Stage.MADE and reports.machines_of(found):
             self.stands = stands(found, self._has(found))
         return error
+
+    def _wanted(self, found: Mapping[str, Any]) -> str:
+        """The newest configuration that the endpoint does not have; empty where there is none."""
+        each = self._session.pages("sagemaker", "list_endpoint_configs", "EndpointConfigs", NameContains=self._names.each)
+        others = [item for item in each if item["EndpointConfigName"] != found["EndpointConfigName"]]
+        return str(max(others, key=lambda item: item["CreationTime"])["EndpointConfigName"]) if others else ""
 
     def _has(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
         """The variant that serves on; empty where its configuration is gone."""
