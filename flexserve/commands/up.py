@@ -133,7 +133,7 @@ def ask(plan: Plan, places: Sequence[Place], changes: Changes | None, *, replace
         price += f"; where it comes to {dearest.name}, {dollars(dearest.per_hour, '/h')}, {dollars(dearest.window)} in all"
     question, agreed = f"Create this for {price}? [Y/n] ", ("", "y", "yes")
     if changes is not None:
-        question = "Apply this to the live machine? [Y/n] "
+        question = f"Apply this to the live machine?{beside(plan)} [Y/n] "
     if changes is not None and replace:
         question = f"Apply this, and give up the live machine and its accelerator where it must be? A new one: {price}. [y/N] "
         agreed = ("y", "yes")
@@ -141,6 +141,21 @@ def ask(plan: Plan, places: Sequence[Place], changes: Changes | None, *, replace
     answer = sys.stdin.readline()
     if not answer or answer.strip().lower() not in agreed:
         raise FlexserveError("not confirmed; nothing was changed")
+
+
+def beside(plan: Plan) -> str:
+    """What it costs more while new machines come up beside the old ones; empty for a target that changes the one that is there."""
+    from catalog.loader import Catalog
+
+    target = plan.deployment.target
+    rows = Catalog.load().boot(target.kind, ("boot",))
+    if target.overlap_s is None or not rows:
+        return ""
+    hours = (sum(row.seconds for row in rows) + target.overlap_s) / 3600
+    costs = [cost.per_hour for cost in (plan.cost, plan.most) if cost is not None]
+    known = [dollars(round(usd * hours, 2)) for usd in costs if usd is not None]
+    more = f"about {' to '.join(known)} more" if known and len(known) == len(costs) else "at a price that is not known"
+    return f" Where it takes new machines, both they and the old ones bill for some {hours * 60:.0f} minutes: {more}."
 
 
 def document(served: Served) -> dict[str, object]:

@@ -114,6 +114,11 @@ class TargetSettings(Settings):
         return ("boot",)
 
     @property
+    def overlap_s(self) -> int | None:
+        """Seconds that the machines of before stay once new ones serve; None where a change reaches the machine that is there."""
+        return None
+
+    @property
     def billed(self) -> tuple[tuple[str, str, float], ...]:
         """What else bills: a name, the price item, and how many units of it an hour."""
         return ()

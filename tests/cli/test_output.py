@@ -18,6 +18,7 @@ from flexserve.lifecycle.parts import Changes
 from flexserve.lifecycle.show import Progress
 from flexserve.lifecycle.state import Seen, describe
 from flexserve.output import Output, canonical, dollars, table
+from infra.deployment import from_stack_file
 from infra.plan import make_plan
 from infra.targets.protocol import DeploymentRef
 from tests.cli.fakes import START, boot, failed_boot, machine, outputs
@@ -99,7 +100,22 @@ def test_enter_is_yes_and_end_of_input_is_no(monkeypatch, capsys, tpu_v6e, typed
 def test_a_live_machine_gets_another_question(monkeypatch, capsys, tpu_v6e):
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     command.ask(make_plan(tpu_v6e(), Catalog.load()), (), Changes({"update": 1}))
-    assert "Apply this to the live machine?" in capsys.readouterr().err
+    assert capsys.readouterr().err == "Apply this to the live machine? [Y/n] "
+
+
+@pytest.mark.parametrize(
+    ("stack", "sets", "says"),
+    [
+        ("sagemaker-t4", (), "some 14 minutes: about $0.17 more. [Y/n]"),
+        ("sagemaker-l4", ("target.count={min: 1, max: 3}",), "some 14 minutes: about $0.27 to $0.8 more. [Y/n]"),
+        ("sagemaker-l4", ("target.machine_type=ml.g6.12xlarge",), "some 14 minutes: at a price that is not known. [Y/n]"),
+    ],
+)
+def test_a_change_that_takes_new_machines_says_what_they_cost_beside_the_old_ones(monkeypatch, capsys, root, stack, sets, says):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    command.ask(make_plan(from_stack_file(root, stack, sets), Catalog.load()), (), Changes({"update": 1}))
+    asked = capsys.readouterr().err
+    assert asked.startswith("Apply this to the live machine? Where it takes new machines, ") and says in asked
 
 
 @pytest.mark.parametrize(("typed", "yes"), [("y\n", True), ("yes\n", True), ("\n", False), ("n\n", False), ("", False)])

@@ -20,6 +20,7 @@ _Role = Annotated[str, AfterValidator(shapes.role)]
 _Repository = Annotated[str, AfterValidator(shapes.repository)]
 _Bucket = Annotated[str, AfterValidator(shapes.bucket)]
 AUTO = "auto"
+SETTLE_S = 60  # a new fleet serves so long before the old one goes
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 """What CloudWatch takes as a retention (PutRetentionPolicy)."""
 
@@ -141,6 +142,11 @@ class Config(TargetSettings):
     def starts(self) -> tuple[str, ...]:
         """The window begins before the image is built, which the first `up` of a patched one does."""
         return ("image", "boot") if self.image_source == "patched" else ("boot",)
+
+    @property
+    def overlap_s(self) -> int:
+        """Updates are blue/green: what bills beside what is there, from its first machine on, is as much again."""
+        return SETTLE_S
 
     def host(self, cuda: str, rows: Iterable[HostImage]) -> str:
         """The host image: as asked for, or the one with the newest driver among those of the container's CUDA major version."""

@@ -38,7 +38,6 @@ METRICS = {
 BUILD_MINUTES, QUEUED_MINUTES = 60, 30  # measured: 191 s of build, 565 s of push
 BUILD_COMPUTE = "BUILD_GENERAL1_LARGE"  # 8 GiB of image are unpacked and pushed
 BUILD_IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
-SETTLE_S = 60  # a new fleet serves so long before the old one goes
 
 
 def config(plan: Plan) -> Config:
@@ -177,7 +176,10 @@ def endpoint(plan: Plan, kept: Kept, config_name: object) -> Args:
         "name": Names(kept.id).base,
         "endpoint_config_name": config_name,
         "deployment_config": {
-            "blue_green_update_policy": {"traffic_routing_configuration": routing, "termination_wait_in_seconds": SETTLE_S}
+            "blue_green_update_policy": {
+                "traffic_routing_configuration": routing,
+                "termination_wait_in_seconds": config(plan).overlap_s,
+            }
         },
         "tags": tags(plan, kept),
     }
