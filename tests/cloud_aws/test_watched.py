@@ -164,7 +164,7 @@ def test_a_target_goes_with_its_endpoint(world: Hosted) -> None:
 def test_the_schedule_ends_one_that_scales_only_with_the_right_to_take_it_out_of_scaling(world: Hosted) -> None:
     """With the rights that the product gives its clock; first without the second statement."""
     scaled(world)
-    deletes, unscales = json.loads(rights.clock("us-east-1", Names("abc")))["Statement"]
+    deletes, unscales = json.loads(rights.clock("us-east-1", Names("abc"), int(world.cloud.clock.now()) + 100))["Statement"]
     clock(world, 100, "nobody's", deletes)
     world.cloud.clock.advance(300)
     assert world.status() == "InService" and "DeregisterScalableTarget" in world.cloud.state.schedules[NAME]["_why"]
@@ -172,6 +172,22 @@ def test_the_schedule_ends_one_that_scales_only_with_the_right_to_take_it_out_of
     world.iam.put_role_policy(RoleName="clock", PolicyName="own", PolicyDocument=json.dumps(policy))
     world.cloud.clock.advance(300)
     assert world.cloud.endpoints() == {} and world.cloud.schedules() == {}
+
+
+def test_a_schedule_that_found_nothing_does_not_delete_the_next_windows_endpoint(world: Hosted) -> None:
+    """It is tried again for a day; the role may delete from the end of the window on that it was last given."""
+    now = int(world.cloud.clock.now())
+    clock(world, 100, "nobody's", *json.loads(rights.clock("us-east-1", Names("abc"), now + 100))["Statement"])
+    world.cloud.clock.advance(300)
+    assert "Could not find" in world.cloud.state.schedules[NAME]["_why"]
+    world.iam.put_role_policy(
+        RoleName="clock", PolicyName="own", PolicyDocument=rights.clock("us-east-1", Names("abc"), now + 7200)
+    )
+    world.up()
+    world.cloud.clock.advance(600)
+    assert world.status() == "InService" and "not authorized" in world.cloud.state.schedules[NAME]["_why"]
+    world.cloud.clock.advance(7200)
+    assert world.cloud.endpoints() == {}
 
 
 def test_only_a_variant_that_is_there_can_be_scaled(world: Hosted) -> None:

@@ -165,8 +165,9 @@ class EndpointScene(Scene):
         """The schedule and its role."""
         from datetime import UTC, datetime
 
-        arn = self.role(self.names.clock, rights.SCHEDULER, rights.clock(REGION, self.names))
-        at = datetime.fromtimestamp(self.cloud.clock.now() + WINDOW_S, UTC)
+        ends_at = int(self.cloud.clock.now() + WINDOW_S)
+        arn = self.role(self.names.clock, rights.SCHEDULER, rights.clock(REGION, self.names, ends_at))
+        at = datetime.fromtimestamp(ends_at, UTC)
         self.call(
             "scheduler",
             "create_schedule",

@@ -141,7 +141,7 @@ def problems(kinds: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str]:
                 yield f"ours by id: {kind}"
     for statement in statements(kinds):
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
-        free = statement["Action"] == ["ecr:GetAuthorizationToken"] or "Condition" in statement
+        free = statement["Action"] == ["ecr:GetAuthorizationToken"] or "StringEquals" in statement.get("Condition", {})
         for resource in resources:
             aws = resource == "arn:aws:ecr:us-east-2:763104351884:repository/vllm"
             if not (free or aws or BASE in resource or "/mine" in resource or f":::mine/{ID}/" in resource or resource == ARN):
@@ -158,6 +158,9 @@ def problems(kinds: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str]:
         yield "the clock deletes the endpoint"
     if not any("application-autoscaling:DeregisterScalableTarget" in statement["Action"] for statement in statements(kinds)):
         yield "the clock may delete an endpoint that scales"
+    ends = [s.get("Condition") for s in statements(kinds) if s["Action"] == ["sagemaker:DeleteEndpoint"]]
+    if ends != [{"DateGreaterThanEquals": {"aws:CurrentTime": f"{datetime.fromtimestamp(END - 60, UTC):%Y-%m-%dT%H:%M:%SZ}"}}]:
+        yield "the clock may delete it from the end of the window on"
     if not all(group.get("retentionInDays") for group in kinds.get("LogGroup", [{}])):
         yield "logs have an end"
     for repository in kinds.get("Repository", []):
@@ -302,6 +305,7 @@ BREAKS = [
     (rights, "build", lambda a: a.replace(f":::{BASE}", ":::*")),
     (rights, "clock", lambda a: a.replace(BASE, "*")),
     (rights, "clock", lambda a: json.dumps({"Statement": json.loads(a)["Statement"][:1]})),
+    (rights, "clock", lambda a: a.replace("DateGreaterThanEquals", "DateLessThan")),
 ]
 
 
@@ -371,7 +375,7 @@ def everything(s):
         "logs": r.log_group(s.plan, s.kept, names.logs),
         "run": json.loads(rights.run("us-east-2", names, "REPOSITORY", ARN)),
         "build": json.loads(rights.build("us-east-2", names, "BASE", "REPOSITORY", "OBJECT")),
-        "clock": json.loads(rights.clock("us-east-2", names)),
+        "clock": json.loads(rights.clock("us-east-2", names, END)),
         "outputs": {**r.outputs(s.plan, s.kept, boot), "script_sha256": "SHA256"},
     }
 

@@ -185,7 +185,7 @@ class Stack(pulumi.ComponentResource):
 
     def _clock(self) -> aws.scheduler.Schedule:
         """The clock outside. It is there before anything bills, and goes only after it."""
-        policy = rights.clock(r.config(self._plan).region, self._names)
+        policy = rights.clock(r.config(self._plan).region, self._names, r.deadline(self._plan, self._kept))
         role = self._role("clock", self._names.clock, rights.SCHEDULER)
         grant = aws.iam.RolePolicy("clock", name=self._names.clock, role=role.name, policy=policy, opts=self._opts())
         return aws.scheduler.Schedule("clock", **r.schedule(self._plan, self._kept, role.arn), opts=self._opts(depends_on=[grant]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from infra.clouds.aws.policies import allow, document
 from infra.targets.sagemaker.names import Names
 
@@ -9,6 +11,7 @@ SAGEMAKER, CODEBUILD, SCHEDULER = "sagemaker.amazonaws.com", "codebuild.amazonaw
 PULL = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]
 PUSH = ["ecr:InitiateLayerUpload", "ecr:UploadLayerPart", "ecr:CompleteLayerUpload", "ecr:PutImage"]
 WRITE_LOG = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]
+EARLY_S = 60  # by how much one service's clock may be behind the other's
 UNSCALE = ["application-autoscaling:DeregisterScalableTarget", "application-autoscaling:DeleteScalingPolicy"]
 VARIANTS = "sagemaker:variant:DesiredInstanceCount"
 NAMESPACES = ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]
@@ -43,16 +46,24 @@ def build(region: str, names: Names, base_arn: str, repository_arn: str, object_
     return document(*statements)
 
 
-def clock(region: str, names: Names) -> str:
-    """Delete this deployment's endpoint, and no other; and take it out of scaling, whoever put it there.
+def clock(region: str, names: Names, ends_at: int) -> str:
+    """Delete this deployment's endpoint, and no other, from the end of its window on (`ends_at`, epoch seconds).
 
-    A variant that scales is deregistered with its endpoint, by the rights of whoever deletes it: without them SageMaker refuses the
-    delete. A target's ARN is known only once it is registered. Source: SageMaker, "Delete endpoints configured for auto scaling";
-    the refusal in its own words: awslabs/stable-diffusion-aws-extension issue 161.
+    A delete that was refused is tried again for a day. One of an earlier window, whose endpoint was not there at its time, must not
+    find the next endpoint of that name.
+
+    It may also take the endpoint out of scaling, whoever put it there: a variant that scales is deregistered with its endpoint, by
+    the rights of whoever deletes it, and without them SageMaker refuses the delete. A target's ARN is known only once it is
+    registered. Source: SageMaker, "Delete endpoints configured for auto scaling"; the refusal in its own words:
+    awslabs/stable-diffusion-aws-extension issue 161.
     """
     named = {"application-autoscaling:service-namespace": "sagemaker", "application-autoscaling:scalable-dimension": VARIANTS}
+    begins = datetime.fromtimestamp(ends_at - EARLY_S, UTC)
     return document(
-        allow(["sagemaker:DeleteEndpoint"], f"arn:aws:sagemaker:{region}:*:endpoint/{names.base}"),
+        {
+            **allow(["sagemaker:DeleteEndpoint"], f"arn:aws:sagemaker:{region}:*:endpoint/{names.base}"),
+            "Condition": {"DateGreaterThanEquals": {"aws:CurrentTime": f"{begins:%Y-%m-%dT%H:%M:%SZ}"}},
+        },
         {
             **allow(UNSCALE, f"arn:aws:application-autoscaling:{region}:*:scalable-target/*"),
             "Condition": {"StringEquals": named},

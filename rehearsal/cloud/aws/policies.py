@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 Document = Mapping[str, Any]
-OPERATORS = ("StringEquals", "StringLike", "StringNotEquals", "ArnEquals", "ArnLike", "Null", "Bool")
+OPERATORS = ("StringEquals", "StringLike", "StringNotEquals", "ArnEquals", "ArnLike", "Null", "Bool", "DateGreaterThanEquals")
 """Condition operators that are evaluated. Any other makes the statement an error, not a grant."""
 
 
@@ -52,6 +53,8 @@ def _holds(operator: str, key: str, wanted: list[Any], context: Mapping[str, str
         return any(_like(str(w), have) for w in wanted)
     if name == "StringNotEquals":
         return all(have != str(w) for w in wanted)
+    if name == "DateGreaterThanEquals":
+        return any(datetime.fromisoformat(have) >= datetime.fromisoformat(str(w)) for w in wanted)
     if name == "Bool":
         return any(have.lower() == str(w).lower() for w in wanted)
     return any(have == str(w) for w in wanted)

@@ -198,6 +198,7 @@ def _delete_endpoint(state: State, target: Json) -> None:
     arn = book.arn(state, "endpoint", name)
     context = {f"aws:ResourceTag/{k}": v for k, v in state.sagemaker.tags.get(arn, {}).items()}
     context |= {f"sagemaker:ResourceTag/{k}": v for k, v in state.sagemaker.tags.get(arn, {}).items()}
+    context["aws:CurrentTime"] = state.now().isoformat()
     if not state.may(role, "sagemaker:DeleteEndpoint", arn, context):
         raise AwsError("AccessDeniedException", f"not authorized to perform: sagemaker:DeleteEndpoint on resource: {arn}", 400)
     for scaled in state.scaling.of(name):
