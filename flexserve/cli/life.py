@@ -63,7 +63,7 @@ def up(
 @click.command(**command_help("down"))
 @stack
 @yes
-@click.option("--purge", is_flag=True, help="Also delete what is kept on purpose.")
+@click.option("--purge", is_flag=True, help="Also delete what is kept on purpose, of earlier deployments of the stack too.")
 @json
 @debug
 def down(stack: str, yes: bool, purge: bool, as_json: bool) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 
 from flexserve.checks import metrics
+from flexserve.lifecycle import keeps
 from flexserve.lifecycle.build import parts, tunnel
 from flexserve.lifecycle.down import Gone, Receipt, down
+from flexserve.lifecycle.earlier import unknown
 from flexserve.output import Output, dollars
 from flexserve.project import find
 from infra.duration import words
-from infra.targets.protocol import Billable, DeploymentRef
+from infra.targets.protocol import DeploymentRef
 from verdict.errors import BadConfig, FlexserveError
 from verdict.exit_codes import ExitCode
 
@@ -25,7 +27,7 @@ def run(stack: str, output: Output, *, yes: bool, purge: bool) -> ExitCode:
         gone.engine_error.way_out = f"nothing of it bills any more, only Pulumi's state still has it; {gone.engine_error.way_out}"
         raise gone.engine_error
     output.result(gone.as_dict(), page(gone))
-    return ExitCode.LEFT_BEHIND if gone.left_behind else ExitCode.DONE
+    return ExitCode.LEFT_BEHIND if gone.left_behind or gone.alone else ExitCode.DONE
 
 
 def _ask(stack: str) -> None:
@@ -49,15 +51,21 @@ def _tokens(ref: DeploymentRef) -> int | None:
 def page(gone: Gone) -> str:
     """What went, what stays, what is left, and the receipt."""
     count = gone.changes.counts.get("delete", 0) + len(gone.first) + len(gone.swept)
-    lines = [f"{gone.stack}: {count} things deleted" if count else f"{gone.stack}: nothing was there"]
-    lines += [f"  deleted by id, the engine had left it: {_where(b)}" for b in gone.swept]
-    lines += [f"  kept: {_where(b)}, {dollars(b.price_per_hour, '/h')}: {b.kept} (down --purge deletes it)" for b in gone.kept]
-    lines += [f"  LEFT BEHIND, still bills: {_where(b)}, {dollars(b.price_per_hour, '/h')}" for b in gone.left_behind]
+    lines = [f"{gone.stack}: {count} things deleted" if count else f"{gone.stack}: {_nothing(gone)}"]
+    lines += [f"  deleted by id, {'kept until now' if b.kept else 'the engine had left it'}: {keeps.where(b)}" for b in gone.swept]
+    lines += [f"  kept: {keeps.line(b)}" for b in gone.kept]
+    lines += [f"  not touched: {unknown(gone.stack, life)}" for life in gone.others]
+    lines += [f"  LEFT BEHIND, still bills: {keeps.where(b)}, {dollars(b.price_per_hour, '/h')}" for b in gone.left_behind]
     return "\n".join((*lines, *_receipt(gone.receipt)))
 
 
-def _where(thing: Billable) -> str:
-    return f"{thing.kind} {thing.name} in {thing.where}"
+def _nothing(gone: Gone) -> str:
+    """What is known where nothing was deleted: how far was looked."""
+    if gone.kept:
+        return "nothing was there but what is kept"
+    if gone.known or gone.asked:
+        return "nothing was there" if not gone.others else "this state knows of nothing"
+    return "this state knows of nothing; the cloud was not asked"
 
 
 def _receipt(receipt: Receipt | None) -> list[str]:

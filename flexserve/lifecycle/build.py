@@ -46,6 +46,19 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
             settings = {**target.model_dump(), **settings, "kind": settings.get("target", target.kind)}
         return registry.live(str(settings.get("kind") or settings.get("target")), settings)
 
+    def recalls(ref: DeploymentRef | None) -> LiveTarget | None:
+        return live(ref) if ref is not None or file.is_file() else None
+
+    def owner(ref: DeploymentRef | None) -> str:
+        from infra.program import login
+
+        named = str(ref.outputs.get("owner") or "") if ref is not None else ""
+        if not named and file.is_file():
+            from infra.deployment import from_stack_file
+
+            named = from_stack_file(project.root, stack).common.owner
+        return named or login()
+
     def ask(ref: DeploymentRef) -> Answer:
         with tunnel(ref) as opened:
             return ask_server(opened.base_url)
@@ -95,6 +108,8 @@ def parts(project: Project, stack: str, say: Callable[[str], None], variables: M
         builder=builder,
         making=making,
         bare=lambda: project.bare(stack),
+        recalls=recalls,
+        owner=owner,
     )
 
 

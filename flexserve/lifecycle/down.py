@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from flexserve.lifecycle import keeps
+from flexserve.lifecycle.earlier import Earlier, earlier
 from flexserve.lifecycle.look import look
 from flexserve.lifecycle.money import prices
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import Seen, describe, lived
-from infra.targets.protocol import Billable, CanHold, DeploymentRef, LiveTarget
+from infra.targets.protocol import Billable, CanHold, DeploymentRef, Life, LiveTarget
 from verdict.errors import FlexserveError, Interrupted, NoAccess
 
-HOURS_A_MONTH = 730
 HELD_S, LOOK_S = 80 * 60.0, 5.0
 
 
@@ -38,7 +39,8 @@ class Receipt:
 @dataclass(frozen=True)
 class Gone:
     """The `down` document of the contract. `first` is what the cloud deleted before the engine began, as `CanHold` wants it;
-    `swept` are the things that the engine left and `down` deleted by name.
+    `swept` are the things that the engine left and `down` deleted by name. `asked`: whether the cloud was asked for other
+    deployments of the stack; `others` are those that go on, which this state does not know: they are not touched.
     """
 
     stack: str
@@ -49,6 +51,14 @@ class Gone:
     receipt: Receipt | None
     engine_error: FlexserveError | None = None
     first: tuple[Billable, ...] = ()
+    asked: bool = False
+    others: tuple[Life, ...] = ()
+    known: bool = True
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing was known here, and one that somebody else's state knows goes on."""
+        return not self.known and bool(self.others)
 
     def as_dict(self) -> dict[str, object]:
         """The document."""
@@ -61,10 +71,11 @@ class Gone:
             "stack": self.stack,
             "deleted": [
                 {"by": "engine", "count": self.changes.counts.get("delete", 0)},
-                *({"by": "id", **_thing(b)} for b in (*self.first, *self.swept)),
+                *({"by": "id", **keeps.thing(b)} for b in (*self.first, *self.swept)),
             ],
-            "kept": [{**_thing(b), "price_per_month": _month(b.price_per_hour), "why": b.kept} for b in self.kept],
-            "left_behind": [_thing(b) for b in self.left_behind],
+            "kept": [keeps.kept(b) for b in self.kept],
+            "left_behind": [keeps.thing(b) for b in self.left_behind],
+            "others": [{"id": life.ref.id, "why": life.going_on} for life in self.others],
             "receipt": {**asdict(receipt), **told} if receipt else None,
         }
 
@@ -76,7 +87,14 @@ def down(parts: Parts, *, purge: bool, say: Callable[[str], None], tokens: Calla
     engine's error is kept: the state may still hold entries.
     """
     try:
-        return _with_builder(parts, _down(parts, purge=purge, say=say, tokens=tokens), purge=purge, say=say)
+        ref = parts.read() or parts.unfinished.read()
+        found = earlier(parts, ref, say) if purge else None
+        if found is not None and found.others:
+            say(f"what is kept stays: deployment {found.others[0].ref.id} of {parts.stack} goes on, and may use it")
+            purge = False
+        gone = _with_builder(parts, _down(parts, purge=purge, say=say, tokens=tokens), purge=purge, say=say)
+        found = found or earlier(parts, ref, say)
+        return replace(_with_earlier(gone, found, purge=purge, say=say), known=ref is not None)
     except KeyboardInterrupt as stop:
         what = "interrupted while deleting; some of it may still be there and bill"
         raise Interrupted(what, way_out=f"flexserve down -s {parts.stack} goes on") from stop
@@ -163,6 +181,24 @@ def _with_builder(parts: Parts, gone: Gone, *, purge: bool, say: Callable[[str],
     return replace(gone, swept=(*gone.swept, *swept), kept=(*gone.kept, *more), left_behind=(*gone.left_behind, *left))
 
 
+def _with_earlier(gone: Gone, found: Earlier | None, *, purge: bool, say: Callable[[str], None]) -> Gone:
+    """Also what earlier deployments of the stack left on purpose, from whatever checkout: listed, and deleted by `purge`."""
+    if found is None:
+        return gone
+    swept: list[Billable] = []
+    kept: dict[tuple[str, str], Billable] = {(b.kind, b.name): b for b in gone.kept}
+    left = list(gone.left_behind)
+    for life in found.over:
+        if purge:
+            more, _, stuck = sweep(found.live, life.ref, purge=True, say=say, who=f"deployment {life.ref.id}")
+            swept += more
+            left += stuck
+        else:
+            kept |= {(b.kind, b.name): b for b in life.kept}
+    everything, remains = (*gone.swept, *swept), tuple(kept.values())
+    return replace(gone, swept=everything, kept=remains, left_behind=tuple(left), asked=True, others=found.others)
+
+
 def sweep(
     live: LiveTarget, ref: DeploymentRef, *, purge: bool, say: Callable[[str], None], who: str = "the engine"
 ) -> tuple[tuple[Billable, ...], tuple[Billable, ...], tuple[Billable, ...]]:
@@ -201,11 +237,3 @@ def receipt(stack: str, seen: Seen, tokens: int | None) -> Receipt | None:
     rates = [f"{period.per_hour} dollars an hour" for period in prices(outputs) if period.per_hour is not None]
     hourly = (", then ".join(rates),) if rates else ()
     return Receipt(round(life) if life is not None else None, status.cost_so_far, (*hourly, *missing), tokens, status.cost_is)
-
-
-def _thing(thing: Billable) -> dict[str, object]:
-    return {"kind": thing.kind, "name": thing.name, "where": thing.where, "price_per_hour": thing.price_per_hour}
-
-
-def _month(per_hour: float | None) -> float | None:
-    return None if per_hour is None else round(per_hour * HOURS_A_MONTH, 2)

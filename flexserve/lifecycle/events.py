@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from flexserve.lifecycle.parts import Changes
@@ -20,6 +20,7 @@ _DOING = {  # operation -> (while it happens, in a preview)
     "create-replacement": ("creating the new", "would create the new"),
     "delete-replaced": ("deleting the old", "would delete the old"),
 }
+_LEAVING = ("leaving {} in the cloud", "would leave {} in the cloud")  # what the engine calls a delete, and only forgets
 _OWN = "pulumi:"  # the engine's own: the stack, default providers, what the program keeps in the state
 
 
@@ -29,6 +30,7 @@ class Events:
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._started: dict[str, int] = {}
+        self._left: set[str] = set()
         self.changes = Changes()
         self.made: list[str] = []  # by this run, and not taken away again by it
         self.errors: list[str] = []
@@ -44,13 +46,17 @@ class Events:
             self._diagnostic(event.diagnostic_event.severity, event.diagnostic_event.message)
         elif event.summary_event:
             counts = {str(getattr(op, "value", op)): n for op, n in event.summary_event.resource_changes.items()}
-            self.changes = Changes(counts)
+            self.changes = Changes(without(counts, len(self._left)))
 
     def _pre(self, step: StepEventMetadata, at: int, planning: bool) -> None:
         operation = str(getattr(step.op, "value", step.op))
         if operation in _DOING and not step.type.startswith(_OWN):
             self._started[step.urn] = at
-            self._show(f"{_DOING[operation][planning]} {title(step)}")
+            stays = operation.startswith("delete") and step.old is not None and bool(step.old.retain_on_delete)
+            if stays and operation == "delete":
+                self._left.add(step.urn)
+            doing = _LEAVING[planning] if stays else f"{_DOING[operation][planning]} {{}}"
+            self._show(doing.format(title(step)))
 
     def _done(self, step: StepEventMetadata, at: int) -> None:
         operation = str(getattr(step.op, "value", step.op))
@@ -70,6 +76,12 @@ class Events:
         elif severity == "warning" and text and text not in self.warnings:
             self.warnings.append(text)
             self._show(f"warning: {text}")
+
+
+def without(counts: Mapping[str, int], left: int) -> dict[str, int]:
+    """What changed, where so many that count as deleted were left in the cloud: they are `left`."""
+    gone = counts.get("delete", 0) - left
+    return {**counts, "delete": gone, "left": left} if left and gone >= 0 else dict(counts)
 
 
 def title(step: StepEventMetadata) -> str:

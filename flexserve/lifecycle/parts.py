@@ -40,7 +40,10 @@ class RealClock:
 
 @dataclass(frozen=True)
 class Changes:
-    """What the engine did, or would do: how many resources of each operation (`create`, `update`, `replace`, `delete`, `same`)."""
+    """What the engine did, or would do: how many resources of each operation (`create`, `update`, `replace`, `delete`, `same`).
+
+    `left`: those that it forgot and left in the cloud.
+    """
 
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -52,7 +55,7 @@ class Changes:
     @property
     def words(self) -> str:
         """`12 created, 1 updated`, or `nothing changed`."""
-        past = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted"}
+        past = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted", "left": "left in the cloud"}
         parts = [f"{n} {past[op]}" for op, n in self.counts.items() if op in past and n]
         return ", ".join(parts) or "nothing changed"
 
@@ -142,7 +145,8 @@ class Parts:
     what may be left of a `build`, `making` what is kept of it and who makes it now.
 
     `known` says whether the backend has the stack at all; it may, without a deployment (everything is down, or never came up).
-    `bare`: whether it is certain that an engine would find nothing there.
+    `bare`: whether it is certain that an engine would find nothing there. `recalls`: the running side, where there is enough to ask
+    it about the stack itself, and `owner`: whose it is.
     """
 
     stack: str
@@ -156,3 +160,5 @@ class Parts:
     builder: Callable[[], Leftover | None] = lambda: None
     making: Callable[[], Making | None] = lambda: None
     bare: Callable[[], bool] = lambda: False
+    recalls: Callable[[DeploymentRef | None], LiveTarget | None] = lambda _: None
+    owner: Callable[[DeploymentRef | None], str] = lambda _: ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flexserve.lifecycle import keeps
 from flexserve.lifecycle.money import ABOUT
 from flexserve.lifecycle.state import Status
 from flexserve.output import Output, dollars, table
@@ -53,6 +54,7 @@ def page(status: Status, output: Output, *, boot: bool = False, more: Sequence[t
         ("script", _script(status)),
         ("window", _window(status)),
         ("cost", _cost(status)),
+        *(("kept", keeps.line(thing)) for thing in status.kept),
         *more,
     ]
     head = f"{status.stack}: {output.style(str(status.state), _COLOURS.get(status.state, 'bold'))}"

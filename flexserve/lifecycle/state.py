@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
+from flexserve.lifecycle import keeps
 from flexserve.lifecycle.money import Spent, number, scales, spent
-from infra.targets.protocol import DeploymentRef, Failure, Machine, QueueEntry, State
+from infra.targets.protocol import Billable, DeploymentRef, Failure, Life, Machine, QueueEntry, State
 from startup.phases import BootStatus, Phase
 
 STOPPED = frozenset({"stopped", "stopping", "terminated", "suspended", "suspending", "shutting-down"})
@@ -47,6 +48,8 @@ class Status:
     running: str = ""
     wanted: str = ""
     phases: tuple[Phase, ...] = ()
+    kept: tuple[Billable, ...] = ()  # of what is absent
+    others: tuple[Life, ...] = ()  # that go on, and this state does not know
 
     @property
     def current(self) -> bool:
@@ -68,6 +71,7 @@ class Status:
             "zone": self.zone,
             "id": self.id,
             "script": {"running": self.running, "wanted": self.wanted},
+            **({"kept": [keeps.kept(thing) for thing in self.kept]} if self.state is State.ABSENT else {}),
             **({"phases": [{**asdict(p), "needs": list(p.needs)} for p in self.phases]} if boot else {}),
         }
 

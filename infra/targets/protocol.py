@@ -229,6 +229,28 @@ class CanHold(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Life:
+    """A deployment of which the cloud has something. `going_on`: how it is seen that it serves, or is being made or deleted;
+    empty for one that is over. `kept`: what is left of it on purpose.
+    """
+
+    ref: DeploymentRef
+    going_on: str = ""
+    kept: tuple[Billable, ...] = ()
+
+
+@runtime_checkable
+class CanRecall(Protocol):
+    """A target whose cloud tells which deployments a stack has had."""
+
+    def lives(self, stack: str, owner: str) -> Sequence[Life]:
+        """Those of this stack and owner of which something is there, by their tags, whatever any state knows. Nobody else's.
+
+        Raises as `LiveTarget`'s methods do.
+        """
+
+
 @runtime_checkable
 class CanScale(Protocol):
     """A target that serves from several machines."""

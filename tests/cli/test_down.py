@@ -66,7 +66,7 @@ def test_a_state_that_is_bare_needs_no_engine_and_the_cloud_is_asked_all_the_sam
 
 def test_nothing_known_of_a_stack_and_a_bare_state():
     world = World(bare=True)
-    assert run(world) == Gone("s", Changes(), (), (), (), None) and world.calls == []
+    assert run(world) == Gone("s", Changes(), (), (), (), None, known=False) and world.calls == []
 
 
 def test_an_engine_that_fails_does_not_save_the_machine():
@@ -137,7 +137,7 @@ def test_a_stack_without_a_deployment(exists, calls):
     world = World(exists=exists, destroys=lambda w: Changes())
     gone = run(world)
     assert world.calls == calls and gone.receipt is None
-    assert "nothing was there" in page(gone)
+    assert page(gone) == "s: this state knows of nothing; the cloud was not asked"
 
 
 def test_receipt():

@@ -131,9 +131,9 @@ def test_a_machine_that_down_could_not_delete_is_not_absent():
 
     world = World().lives()
     world.note.held, world.ref = world.ref, None
-    assert now(world.parts()).state is State.SERVING
+    assert now(world.parts(), print).state is State.SERVING
     world.live.machine = None
-    assert now(world.parts()).state is State.ABSENT
+    assert now(world.parts(), print).state is State.ABSENT
 
 
 @pytest.mark.parametrize(("ended", "says"), [("EC2 took the spot machine back", "EC2 took"), ("", "or somebody deleted it")])

@@ -122,7 +122,7 @@ class EndpointScene(Scene):
         self.call("ecr", "create_repository", repositoryName=names.base, imageTagMutability="IMMUTABLE", tags=self.tags())
         digest = self.images.keep(account, names.base, "one")
         self.image = f"{account}.dkr.ecr.{REGION}.amazonaws.com/{names.base}@{digest}"
-        self.call("logs", "create_log_group", logGroupName=names.logs)
+        self.call("logs", "create_log_group", logGroupName=names.logs, tags=self.tagged)
 
     def configuration(self, kind: str = "ml.g4dn.xlarge", host: str = HOST13, script: str = "5" * 64) -> str:
         name = f"{self.names.each}c{next(self.made)}"

@@ -90,7 +90,7 @@ def test_every_kind_of_thing_is_in_the_inventory_with_its_price(scene):
         "endpoint": 0.736,
         "endpoint-config": 0.0,
         "model": 0.0,
-        "log-group": 0.0,
+        "log-group": None,
         "repository": pytest.approx(7.45 * 0.1 / 730, rel=0.01),
         "role": 0.0,
     }

@@ -107,7 +107,10 @@ def test_once_it_is_up_the_program_wants_nothing_else(seen):
     assert seen.ran["preview"].returncode == 0, seen.ran["preview"].stdout + seen.ran["preview"].stderr
 
 
-def test_nothing_is_left_but_the_log_of_the_one_that_failed(seen):
+def test_purge_leaves_nothing_and_takes_the_log_of_the_one_that_failed_too(seen):
+    """That was another deployment: its log is found by its tags."""
     deleted = [thing.get("kind", thing["by"]) for thing in seen.ran["down"].document["deleted"]]
     assert deleted[:2] == ["engine", "endpoint"], seen.ran["down"].stderr
-    assert seen.ran["down"].returncode == 0 and seen.left == seen.bills["down"] == seen.bills["wait out"]
+    logs = [thing["name"] for thing in seen.ran["down"].document["deleted"] if thing.get("kind") == "log-group"]
+    assert len(logs) == 2 and seen.bills["wait out"][0] in logs
+    assert seen.ran["down"].returncode == 0 and seen.left == seen.bills["down"] == []

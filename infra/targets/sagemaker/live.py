@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from infra.clouds.aws import errors, marks, sweeping
 from infra.clouds.aws.session import Session, region_of
 from infra.kept import FACTS
-from infra.targets.protocol import Billable, DeploymentRef, Failure, Machine
-from infra.targets.sagemaker import building, moving, reports, resolving, verdicts
+from infra.targets.protocol import Billable, DeploymentRef, Failure, Life, Machine
+from infra.targets.sagemaker import building, moving, recall, reports, resolving, verdicts
 from infra.targets.sagemaker.during import Move, Stage
 from infra.targets.sagemaker.log import Reader
 from infra.targets.sagemaker.names import Names
@@ -112,6 +112,10 @@ class Live:
         """The endpoint: SageMaker frees with the role what it is made of (botocore: DeleteEndpoint)."""
         found = next(endpoints(Where(self._session, Names(deployment.id))), None)
         return Billable("endpoint", found.id, found.place, found.costs) if found is not None else None
+
+    def lives(self, stack: str, owner: str) -> Sequence[Life]:
+        """The deployments of a stack, by the tags of their logs, repositories and endpoints."""
+        return recall.lives(self._session, stack, owner, self.now)
 
     def serving(self, deployment: DeploymentRef) -> moving.Serving | None:
         """The endpoint as a change has to know it."""

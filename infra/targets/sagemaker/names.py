@@ -7,6 +7,8 @@ from msgspec import Struct
 from infra.clouds.aws.marks import PREFIX
 
 VARIANT = "main"
+LOGS = "/aws/sagemaker/Endpoints/"
+"""What the names of endpoints' log groups begin with."""
 
 
 class Names(Struct, frozen=True):
@@ -42,7 +44,7 @@ class Names(Struct, frozen=True):
     @property
     def logs(self) -> str:
         """The endpoint's log group: SageMaker's own name for it."""
-        return f"/aws/sagemaker/Endpoints/{self.base}"
+        return f"{LOGS}{self.base}"
 
     @property
     def build_logs(self) -> str:

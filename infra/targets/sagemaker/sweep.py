@@ -125,7 +125,7 @@ def _log_groups(w: Where) -> Iterator[Thing]:
             streams = w.session.call("logs", "describe_log_streams", logGroupName=name, limit=1).get("logStreams")
             days = item.get("retentionInDays")
             kept = f"the endpoint's log, for {days or 'ever'} days" if streams and name == w.names.logs else ""
-            yield Thing(name, w.session.region, 0.0, kept)
+            yield Thing(name, w.session.region, None if kept else 0.0, kept)  # the catalog has no price for what a log holds
 
 
 def _budgets(w: Where) -> Iterator[Thing]:
@@ -137,7 +137,8 @@ def _budgets(w: Where) -> Iterator[Thing]:
     yield Thing(f"{account}/{w.names.base}", "global")
 
 
-def _roles(w: Where) -> Iterator[Thing]:
+def roles(w: Where) -> Iterator[Thing]:
+    """Those of the endpoint, its build and its clock."""
     for name in (w.names.run, w.names.build, w.names.clock):
         yield from there(w.session, "iam", "get_role", name, "global", RoleName=name)
 
@@ -214,10 +215,13 @@ KINDS = (
     Kind("budget", _budgets, _delete_budget),
     Kind("log-group", _log_groups, calls("logs", "delete_log_group", "logGroupName")),
     Kind("repository", _repositories, _delete_repository),
-    Kind("role", _roles, delete_role),
+    Kind("role", roles, delete_role),
 )
 """In the order in which they can be deleted: SageMaker needs the role until the endpoint's end, so that goes last. The schedule
 goes after the endpoint, which it still ends where the delete fails."""
+
+KEPT = (("log-group", _log_groups), ("repository", _repositories))
+"""The kinds of which something may be left on purpose."""
 
 
 def _endpoint_price(w: Where, endpoint: dict[str, Any]) -> float | None:
