@@ -13,14 +13,14 @@ from infra import program
 from infra.clouds.aws import policies
 from infra.settle import settle
 from infra.targets.protocol import DeploymentRef
+from infra.targets.sagemaker import building, yours
 from infra.targets.sagemaker import resources as r
-from infra.targets.sagemaker import yours
 from infra.targets.sagemaker.config import Config
 from infra.targets.sagemaker.live import Live, connect
 from infra.targets.sagemaker.rights import CODEBUILD, SAGEMAKER
 from tests.conftest import ROOT
 from tests.infra.test_component_sagemaker import TODAY
-from tests.infra.test_live_sagemaker import running, scene
+from tests.infra.test_live_sagemaker import project, running, scene
 from tests.infra.test_settle import answers, at
 from verdict.errors import BadConfig, NoAccess
 
@@ -159,3 +159,18 @@ def test_the_way_in_knows_the_model_by_the_name_that_the_server_has(sagemaker_t4
 
 def settled(stack, *sets):
     return settle(stack(*sets), Catalog.load(), None, at(), answers(TODAY))
+
+
+def test_a_build_that_another_one_was_faster_than_is_no_failure(scene):
+    """Two stacks share a repository and build the same image: the second push of the tag is refused."""
+    wanted, said = project(scene), []
+    scene.builder.fails = "tag invalid: The image tag already exists"
+
+    def say(text: str) -> None:
+        said.append(text)
+        if len(scene.builder.built) == 1 and not scene.images.held.get((scene.cloud.account, scene.names.base)):
+            scene.images.keep(scene.cloud.account, wanted.repository, wanted.tag)
+
+    digest = building.ensure(scene.session, wanted, say)
+    assert digest == scene.images.held[scene.cloud.account, scene.names.base][0].digest
+    assert len(scene.builder.built) == 1 and "another build" in said[-1]

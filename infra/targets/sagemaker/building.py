@@ -82,6 +82,9 @@ def ensure(session: Session, wanted: Wanted, say: Say) -> str:
         if build.get("buildStatus") == "SUCCEEDED":
             break
         if attempt == STARTS - 1 or not _late_role(build):
+            if digest := find(session, wanted):  # of a repository that two stacks share: a tag is pushed once
+                say("another build has pushed the same image meanwhile")
+                return digest
             raise failed(wanted, build, _log(session, build))
         say("the build's role cannot be taken yet; starting it again")
         session.pause(LATE_S)
