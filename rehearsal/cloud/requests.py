@@ -13,7 +13,8 @@ class Request:
 
     `accepted`: the cloud's own description of its API knows the method, its parameters and its body.
     `complaints` are the violations of the request, `own_errors` those of our answer: a local cloud that answers what
-    the real one cannot answer is wrong, and tests look here. `bearer` says whether there was a token, never which.
+    the real one cannot answer is wrong, and tests look here. `actions` are the permissions that an operator needed for it,
+    where the local cloud tells them. `bearer` says whether there was a token, never which.
     """
 
     at: float
@@ -29,6 +30,7 @@ class Request:
     answer: object = None
     complaints: Sequence[str] = ()
     own_errors: Sequence[str] = field(default=())
+    actions: Sequence[str] = field(default=())
 
 
 class RequestLog:

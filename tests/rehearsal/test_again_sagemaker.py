@@ -12,14 +12,18 @@ from typing import Any
 
 import pytest
 
+from infra.clouds.aws import policies
+from infra.targets.sagemaker import rights
 from rehearsal import run
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
 from tests.rehearsal.light_sagemaker import AWS_ACCOUNT, REPOSITORY, light
+from tools.docs.sagemaker_rights import actions, load, own_role
 
 pytestmark = pytest.mark.timeout(600)
 
 STACK = "sagemaker-t4"
+OWN = {"execution_role": "arn:aws:iam::123456789012:role/mine", "repository": "mine", "bucket": "mine-files"}
 WORDS = "flexserve: torch holds no code for compute capability 7.5"
 
 
@@ -32,16 +36,22 @@ class Seen:
     engine: str = ""
     endpoints: Mapping[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
 
 
 @pytest.fixture(scope="module")
 def seen(root: Path) -> Iterator[Seen]:
-    """A build that fails; an endpoint that fails for want of a machine; plain `pulumi up` over it; and to zero."""
+    """A build that fails; an endpoint that fails for want of a machine; plain `pulumi up` over it; and to zero.
+
+    Role, repository and bucket are the operator's own.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "stage", light)
         told = Seen()
-        with Rehearsal(root, STACK, secret="") as rehearsal:
+        sets = [f"target.{key}={value}" for key, value in OWN.items()]
+        with Rehearsal(root, STACK, secret="", sets=sets) as rehearsal:
             stage: Any = rehearsal.stage
+            own(stage)
             stage.builder.fails = WORDS
             told.ran["build"] = rehearsal.step("up", "--yes", "--no-wait")
             (log,) = rehearsal.folder.rglob(f"{STACK}-*-up.log")
@@ -53,15 +63,26 @@ def seen(root: Path) -> Iterator[Seen]:
             told.endpoint["again"] = stage.aws.call("sagemaker", "DescribeEndpoint", EndpointName=name)
             told.ran["down"] = rehearsal.step("down", "--yes", "--purge")
             told.endpoints = stage.aws.endpoints()
+            told.asked = {a for entry in stage.aws.log.entries() for a in entry.actions}
         told.left = [item.name for item in rehearsal.verdict.left]
         yield told
+
+
+def own(stage: Any) -> None:
+    """What the stack file names, made beforehand: the role as the page of rights has it."""
+    call = stage.aws.call
+    repository = rights.repository_arn("*", "*", "mine")
+    call("iam", "CreateRole", RoleName="mine", AssumeRolePolicyDocument=policies.trust(rights.SAGEMAKER))
+    call("iam", "PutRolePolicy", RoleName="mine", PolicyName="own", PolicyDocument=own_role(repository))
+    call("ecr", "CreateRepository", repositoryName="mine")
+    call("s3", "CreateBucket", Bucket="mine-files", CreateBucketConfiguration={"LocationConstraint": stage.aws.region})
 
 
 def failed(stage: Any) -> str:
     """An endpoint of the stack's name that never got a machine, as an `up` leaves it; its name. One engine run less."""
     call = stage.aws.call
     (name,) = call("codebuild", "ListProjects")["projects"]
-    role = call("iam", "GetRole", RoleName=f"{name}-run")["Role"]["Arn"]
+    role = OWN["execution_role"]
     image = f"{AWS_ACCOUNT}.dkr.ecr.{stage.aws.region}.amazonaws.com/{REPOSITORY}:{stage.deployment().image.tag}"
     call("sagemaker", "CreateModel", ModelName=f"{name}-m", PrimaryContainer={"Image": image}, ExecutionRoleArn=role)
     variant = {"VariantName": "main", "ModelName": f"{name}-m", "InstanceType": "ml.g4dn.xlarge", "InitialInstanceCount": 1}
@@ -95,5 +116,12 @@ def test_pulumi_up_says_that_it_makes_it_anew_and_does(seen):
     assert after["CreationTime"] > before["CreationTime"]
 
 
-def test_nothing_is_left(seen):
-    assert seen.ran["down"].returncode == 0 and seen.endpoints == {} and seen.left == []
+def test_nothing_is_left_but_what_is_the_operators(seen):
+    assert seen.ran["down"].returncode == 0 and seen.endpoints == {} and set(seen.left) <= {"mine", "mine-files"}
+
+
+def test_what_is_the_operators_own_spares_what_the_page_of_rights_says(seen):
+    table = load()
+    spared = {action for yours in table.yours for action in yours.spares}
+    needed = {row for row in table.of("deploy") if row.when in ("", "image_source: patched")}
+    assert seen.asked & spared == set() and seen.asked - actions(needed, beside=True) == {"budgets:ViewBudget"}

@@ -16,6 +16,7 @@ from rehearsal import run
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
 from tests.rehearsal.light_sagemaker import AWS_ACCOUNT, REPOSITORY, light
+from tools.docs.sagemaker_rights import actions, load
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -35,6 +36,7 @@ class Seen:
     tags: dict[str, str] = field(default_factory=dict)
     cleared: list[Any] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,7 @@ def seen(root: Path) -> Iterator[Seen]:
             told.image = stage.cluster.running()[-1].spec.image
             told.ran["preview"] = rehearsal.product.pulumi("preview", "-s", STACK, "--expect-no-changes")
             step("down", "down", "--yes", "--purge")
+            told.asked = {a for entry in stage.aws.log.entries() for a in entry.actions}
         told.left = [item.name for item in rehearsal.verdict.left]
         yield told
 
@@ -105,6 +108,12 @@ def test_it_is_up_on_the_host_image_for_what_the_image_says_and_answers(seen):
 
 def test_once_it_is_up_the_program_wants_nothing_else(seen):
     assert seen.ran["preview"].returncode == 0, seen.ran["preview"].stdout + seen.ran["preview"].stderr
+
+
+def test_aws_image_as_it_is_needs_no_right_that_the_page_gives_for_more(seen):
+    """Whether there is a budget is asked too; one who may not see budgets has made none."""
+    plain = [row for row in load().of("deploy") if not row.when]
+    assert seen.asked - actions(plain) == {"budgets:ViewBudget"}
 
 
 def test_purge_leaves_nothing_and_takes_the_log_of_the_one_that_failed_too(seen):

@@ -8,6 +8,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rehearsal.hunt import ProcessWatch, in_bytes, in_files, in_image_layers
 from rehearsal.product import Ran
 from rehearsal.run import Rehearsal
 from rehearsal.targets.sagemaker import SageMakerStage
+from tools.docs.sagemaker_rights import actions, load
 
 pytestmark = [pytest.mark.usefixtures("bootable"), pytest.mark.timeout(900)]
 
@@ -46,6 +48,7 @@ class Life:
     environment: dict[str, str] = field(default_factory=dict)
     held: bool = False
     left: dict[str, list[str]] = field(default_factory=dict)
+    asked: dict[str, set[str]] = field(default_factory=dict)
     rehearsal: Rehearsal = None  # type: ignore[assignment]
 
 
@@ -54,28 +57,41 @@ def life(root: Path) -> Iterator[Life]:
     """Up, used, searched, moved to another card and back while it is used, taken away."""
     sentinel, control = ("hf_" + secrets.token_hex(16) for _ in range(2))
     seen = Life()
-    sets = ("secret.name=hf-token", "target.count={min: 1, max: 2}")
+    sets = ("secret.name=hf-token", "target.count={min: 1, max: 2}", "target.alarm={usd: 100, mail: ops@acme.test}")
     rehearsal = seen.rehearsal = Rehearsal(root, STACK, sets=sets, secret=sentinel, say=lambda line: print(line, file=sys.stderr))
     with rehearsal:
         stage = rehearsal.stage
         assert isinstance(stage, SageMakerStage)
         with ProcessWatch(sentinel, control) as watch:
-            seen.ran["up"] = rehearsal.step("up", "--yes")
+            with asking(seen, stage, "deploy"):
+                seen.ran["up"] = rehearsal.step("up", "--yes")
             machine = stage.room.machines["sagemaker"]
             machine.exec(["sh", "-c", f"sleep 1 # {control}"])
         seen.hunts["processes"] = any(map(elsewhere, watch.seen[sentinel])), bool(watch.seen[control])
         seen.held = any("vllm" in hit for hit in watch.seen[sentinel])
-        seen.ran["status"] = rehearsal.step("status", "--boot")
-        seen.answer = rehearsal.ask(stream=True), rehearsal.verdict.nonce
+        with asking(seen, stage, "look"):
+            seen.ran["status"] = rehearsal.step("status", "--boot")
+        with asking(seen, stage, "use"):
+            seen.answer = rehearsal.ask(stream=True), rehearsal.verdict.nonce
         _look(seen, stage, "up")
         seen.environment = dict(_model(stage)["PrimaryContainer"]["Environment"])
         _hunt(seen, stage, machine, sentinel, control)
-        _there_and_back(seen, stage)
-        seen.ran["down"] = rehearsal.step("down", "--yes")
+        with asking(seen, stage, "deploy"):
+            _there_and_back(seen, stage)
+            seen.ran["down"] = rehearsal.step("down", "--yes")
         _left(seen, stage, "down")
-        seen.ran["purge"] = rehearsal.step("down", "--yes", "--purge")
+        with asking(seen, stage, "deploy"):
+            seen.ran["purge"] = rehearsal.step("down", "--yes", "--purge")
         _left(seen, stage, "purge")
     yield seen
+
+
+@contextmanager
+def asking(seen: Life, stage: SageMakerStage, who: str) -> Iterator[None]:
+    """What the operator's credentials had to allow meanwhile."""
+    before = len(stage.aws.log.entries())
+    yield
+    seen.asked.setdefault(who, set()).update(a for entry in stage.aws.log.entries()[before:] for a in entry.actions)
 
 
 def _there_and_back(seen: Life, stage: SageMakerStage) -> None:
@@ -258,6 +274,13 @@ def test_down_keeps_images_and_logs_and_purge_leaves_nothing(life):
     assert set(life.left["down"]) <= {"repository", "log_group"} and len(kept) == len(set(life.left["down"])) > 0
     assert life.left["purge"] == [] and life.rehearsal.verdict.exit_code == 0
     assert life.rehearsal.verdict.host_left == []
+
+
+@pytest.mark.parametrize("who", ["deploy", "look", "use"])
+def test_the_page_of_rights_names_what_was_asked_for_and_nothing_else(life, who):
+    """What the hunt has planted is taken away again: the less usual ways are asked for too."""
+    rows = load().of(who)
+    assert actions(rows) <= life.asked[who] <= actions(rows, beside=True)
 
 
 def test_the_local_cloud_answered_as_aws_documents(life):

@@ -12,7 +12,7 @@ LOGS = "/aws/sagemaker/Endpoints/"
 
 
 class Names(Struct, frozen=True):
-    """Everything is tagged with the random id, and has it in its name."""
+    """Everything is tagged with the random id, and has it in its name; `*` for an id stands for all of them."""
 
     id: str
 

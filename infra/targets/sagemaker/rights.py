@@ -17,7 +17,7 @@ VARIANTS = "sagemaker:variant:DesiredInstanceCount"
 NAMESPACES = ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]
 
 
-def run(region: str, names: Names, repository_arn: str, secret_arn: str = "") -> str:
+def run(region: str, names: Names, repository_arn: str | list[str], secret_arn: str = "") -> str:
     """What the endpoint's container may: pull the one image, write its own log and figures, read the one secret.
 
     Source: SageMaker roles, "CreateModel API: Execution Role Permissions", without what a model from S3 or a network would need.
@@ -76,7 +76,7 @@ def repository_arn(region: str, account: str, name: str) -> str:
     return f"arn:aws:ecr:{region}:{account}:repository/{name}"
 
 
-def _pull(arn: str) -> list[dict[str, object]]:
+def _pull(arn: str | list[str]) -> list[dict[str, object]]:
     """Pulling from one repository; the login itself is for all of them or none."""
     return [allow(["ecr:GetAuthorizationToken"], "*"), allow(PULL, arn)]
 

@@ -16,14 +16,34 @@ S3_ACTION = {
     "ListObjects": "ListBucket",
     "ListObjectsV2": "ListBucket",
     "HeadBucket": "ListBucket",
+    "ListObjectVersions": "ListBucketVersions",
     "CreateMultipartUpload": "PutObject",
     "UploadPart": "PutObject",
     "CompleteMultipartUpload": "PutObject",
     "DeleteObjects": "DeleteObject",
     "CopyObject": "PutObject",
     "ListBuckets": "ListAllMyBuckets",
+    "GetBucketEncryption": "GetEncryptionConfiguration",
+    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
+    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
+    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
 }
 """S3's operations that need the permission of another name (IAM's reference of actions for S3)."""
+
+BUDGETS = {"Create": "ModifyBudget", "Delete": "ModifyBudget", "Update": "ModifyBudget", "Describe": "ViewBudget"}
+"""AWS Budgets' actions by how an operation's name begins (its service authorization reference)."""
+
+TAGS = ("Tags", "tags", "ResourceTags", "TagSpecifications")
+TAGGED = {
+    "application-autoscaling": "application-autoscaling:TagResource",
+    "budgets": "budgets:TagResource",
+    "ec2": "ec2:CreateTags",
+    "ecr": "ecr:TagResource",
+    "iam": "iam:TagRole",
+    "logs": "logs:TagResource",
+    "sagemaker": "sagemaker:AddTags",
+}
+"""What making something with tags needs besides; services that are not named have no action of its own for it."""
 
 PASS_A_ROLE = ("codebuild.CreateProject", "sagemaker.CreateModel", "scheduler.CreateSchedule", "scheduler.UpdateSchedule")
 ANYONE = ("sts.GetCallerIdentity",)
@@ -34,6 +54,8 @@ def action_of(call: Call) -> str:
     name = S3_ACTION.get(call.operation, call.operation) if call.service == "s3" else call.operation
     if call.id == "sagemaker-runtime.InvokeEndpointWithResponseStream":
         name = "InvokeEndpoint"
+    if call.service == "budgets":
+        name = next((action for begins, action in BUDGETS.items() if name.startswith(begins)), name)
     return f"{PREFIX.get(call.service, call.service)}:{name}"
 
 
@@ -78,10 +100,15 @@ def _sagemaker_arn(state: State, call: Call) -> str:
 def also_needed(call: Call) -> tuple[str, ...]:
     """Actions besides its own that a call needs: to hand over a role, to tag what it makes."""
     params = call.params
-    if call.id == "ec2.RunInstances":
-        passed = ("iam:PassRole",) if params.get("IamInstanceProfile") else ()
-        return passed + (("ec2:CreateTags",) if params.get("TagSpecifications") else ())
-    return ("iam:PassRole",) if call.id in PASS_A_ROLE else ()
+    passes = call.id in PASS_A_ROLE or (call.id == "ec2.RunInstances" and params.get("IamInstanceProfile"))
+    makes = call.operation.startswith(("Create", "Register", "Run")) and any(params.get(key) for key in TAGS)
+    tags = TAGGED.get(call.service, "") if makes else ""
+    return (*(("iam:PassRole",) if passes else ()), *((tags,) if tags else ()))
+
+
+def needed(call: Call) -> tuple[str, ...]:
+    """Every action that a policy of the caller's has to allow for it."""
+    return () if call.id in ANYONE else (action_of(call), *also_needed(call))
 
 
 def check(state: State, call: Call) -> None:

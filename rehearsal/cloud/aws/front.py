@@ -65,6 +65,7 @@ class _Trace:
     answer: object = None
     complaints: tuple[str, ...] = ()
     own_errors: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
 
 
 class Front:
@@ -104,6 +105,7 @@ class Front:
                 answer=redacted(trace.answer),
                 complaints=trace.complaints,
                 own_errors=trace.own_errors,
+                actions=trace.actions,
             )
         )
         self._state.looked(trace.operation, request.headers.get("user-agent", ""))
@@ -125,7 +127,9 @@ class Front:
         if trace.complaints:
             raise _invalid(service, trace.complaints)
         trace.accepted = True
-        result = self._handle(asked, params, caller)
+        call = self._call(asked, params, caller)
+        trace.actions = authorise.needed(call) if caller.operator else ()
+        result = self._handle(call)
         if isinstance(result, HttpAnswer):
             trace.answer = {"status": result.status, "bytes": len(result.body)}
             return result
@@ -146,8 +150,10 @@ class Front:
             trace.answer = {"status": found.status, "bytes": len(found.body)}
         return found
 
-    def _handle(self, asked: wire.Asked, params: Json, caller: Caller) -> Result:
-        call = Call(asked.service, asked.operation.name, params, caller, lambda changed: self._moto(asked, changed))
+    def _call(self, asked: wire.Asked, params: Json, caller: Caller) -> Call:
+        return Call(asked.service, asked.operation.name, params, caller, lambda changed: self._moto(asked, changed))
+
+    def _handle(self, call: Call) -> Result:
         handler = HANDLERS.get(call.id)
         if (why := MISSING.get(call.id)) or (handler is None and call.service in OWN):
             raise NotModelled(f"{call.id}{f' ({why})' if why else ''}")
@@ -200,7 +206,7 @@ class Front:
         """What the operator did beforehand, in process: no signature, no log. Raises AwsError where it is refused."""
         model = wire.model(service).operation_model(operation)
         asked = wire.Asked(service, wire.remade(service, model, dict(params), self._state.region), self._state.region)
-        result = self._handle(asked, asked.params(), self._state.operator())
+        result = self._handle(self._call(asked, asked.params(), self._state.operator()))
         return result.parsed if isinstance(result, FromMoto) else dict(result or {})
 
 
