@@ -13,7 +13,7 @@ from infra.building import Building, building
 from infra.deployment import Deployment
 from infra.fit import KvFit, kv_fit
 from infra.image_facts import ImageFacts
-from infra.pricing import Cost, cost
+from infra.pricing import Cost, Part, Stay, cost, first, stay
 from infra.rules.every import all_rules, rules
 from infra.rules.rule import Situation, apply
 from infra.settings import Serving
@@ -48,6 +48,8 @@ class Plan(Struct, frozen=True):
     facts: ImageFacts | None = None  # what the container image says of itself; None: nobody has read it
     cuda: tuple[str, str] = ("", "")  # of the container image, and who says so; empty where nobody does
     cards: tuple[tuple[str, ...], str] = ((), "")  # CUDA capabilities that the image holds code for, and who says so
+    firsts: tuple[Part, ...] = ()  # paid once, where it is not there yet
+    stays: tuple[Stay, ...] = ()  # after `down`, by the month
 
     @property
     def disk_gb(self) -> int:
@@ -82,6 +84,8 @@ class Plan(Struct, frozen=True):
                 "window": self.cost.window,
                 "unknown": list(self.cost.unknown),
                 "parts": [asdict(part) for part in self.cost.parts],
+                "once": [{"name": p.name, "usd": p.once, "evidence": p.evidence, "why": p.why} for p in self.firsts],
+                "stays": [{"name": s.name, "per_month": s.per_month, "evidence": s.evidence, "why": s.why} for s in self.stays],
                 "most": {"per_hour": self.most.per_hour, "window": self.most.window} if self.most else None,
             },
             "machines": dict(zip(("min", "max"), d.target.machines, strict=True)),
@@ -169,6 +173,9 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
             machines=machines,
         )
 
+    region = target.region_of(target.places[0])
+    gib = image.compressed_gib if image else None
+    secret = ((f"secret {common.secret.name}", f"{target.cloud}-secret", 1.0),) if common.secret else ()
     plan = Plan(
         deployment,
         machine,
@@ -196,8 +203,15 @@ def make_plan(deployment: Deployment, catalog: Catalog, allow: Iterable[str] = (
         read,
         situation.told_cuda,
         situation.told_cards,
+        tuple(first(catalog, name, item, _seconds(catalog, target.kind, part), region) for name, item, part in target.firsts),
+        tuple(stay(catalog, name, item, units, region) for name, item, units in (*target.stays(gib), *secret)),
     )
     return replace(plan, boot=registry.module(target.kind, "resources").boot_spec(plan))
+
+
+def _seconds(catalog: Catalog, kind: str, part: str) -> int:
+    """How long that part of a recorded start took; 0 where nobody recorded it."""
+    return sum(row.seconds for row in catalog.boot(kind, (part,)))
 
 
 def vllm_args(deployment: Deployment, model: Model, machine: MachineType, accelerator: Accelerator) -> VllmArgs:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from catalog.loader import Catalog
 from catalog.rows import MachineType, Model
+from infra.duration import words
 
 NAT_PARTS = {"address": "address", "vm": "machine", "gateway": "gateway"}
 
@@ -18,6 +19,16 @@ class Part(Struct, frozen=True):
     name: str
     per_hour: float | None
     once: float | None
+    source: str
+    evidence: str
+    why: str = ""
+
+
+class Stay(Struct, frozen=True):
+    """What stays when the machine is gone: dollars a month; None is unknown, and `why` says what the catalog lacks."""
+
+    name: str
+    per_month: float | None
     source: str
     evidence: str
     why: str = ""
@@ -96,6 +107,22 @@ def once(
     if address:
         parts.append(_of(catalog, "external address", f"{cloud}-external-address", 1, region))
     return Cost(tuple(parts), 0)
+
+
+def first(catalog: Catalog, name: str, item: str, seconds: int, region: str) -> Part:
+    """What is paid once, by the hour of an item, where it is not there yet: no part of the sums."""
+    part = _of(catalog, f"{name}, {words(seconds)}" if seconds else name, item, seconds / 3600, region)
+    known = part.per_hour if seconds else None
+    return Part(part.name, None, known, part.source, part.evidence and "inferred", part.why)  # the time is that of one run
+
+
+def stay(catalog: Catalog, name: str, item: str, units: float | None, region: str) -> Stay:
+    """So many units of an item of the catalog, by the month; None is an unknown number."""
+    price = catalog.price(item, region=region)
+    if price is None:
+        return Stay(name, None, "", "", _lack(catalog, item, region, ""))
+    month = None if units is None else round(price.usd * units, 2)
+    return Stay(name, month, f"{price.source}, {price.date}", price.evidence, "" if units is not None else "its size is not known")
 
 
 def _nat(catalog: Catalog, cloud: str, region: str, image_gib: float | None, model: Model) -> list[Part]:

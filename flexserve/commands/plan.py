@@ -86,7 +86,7 @@ def page(plan: Plan, output: Output, places: Sequence[Place] = ()) -> str:
         *([("machines", f"{target.machines[0]} to {target.machines[1]}")] if target.machines != (1, 1) else []),
         *image_says(plan),
         ("host image", _host_image(plan)),
-        ("disk", f"{plan.disk_gb} GB {target.disk_type}, {plan.disk_needed_gb or '?'} GB needed"),
+        ("disk", f"{plan.disk_gb} GB {target.disk_type}, {_needed(plan.disk_needed_gb)}"),
         ("KV cache", f"{_count(kv.tokens)} tokens in {_gib(kv.pool_bytes)}; the longest request takes {serving.max_model_len}"),
         *([("", "what text_only frees is unknown and not counted")] if serving.text_only else []),
         *([] if "egress" in target.without else [("way out", plan.deployment.common.egress)]),
@@ -131,6 +131,8 @@ def price_table(plan: Plan) -> str:
         rows.append((f"  with {plan.deployment.target.machines[1]} machines", in_all(plan.most), ""))
     if plan.building is not None:
         rows.append(("  the build, where it is not kept yet", dollars(plan.building.usd, " once"), "inferred"))
+    rows += [(f"  {part.name}, where it is not there yet", dollars(part.once, " once"), part.evidence) for part in plan.firsts]
+    rows += [(f"  stays after down: {s.name}", dollars(s.per_month, " a month"), s.evidence) for s in plan.stays]
     unknown = f"\n  not counted, price unknown: {', '.join(cost.unknown)}" if cost.unknown else ""
     why = "".join(f"\n    {part.why}" for part in cost.parts if part.name in cost.unknown and part.why)
     return "  price\n" + table([("  " + a, b, c) for a, b, c in rows]) + unknown + why
@@ -190,6 +192,10 @@ def once(building: Building) -> str:
 
 def _count(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
+
+
+def _needed(gb: int | None) -> str:
+    return "how much is needed is not known" if gb is None else f"{gb} GB needed"
 
 
 def _gib(value: int | None) -> str:

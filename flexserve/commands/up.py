@@ -128,6 +128,8 @@ def ask(plan: Plan, places: Sequence[Place], changes: Changes | None, *, replace
     cost = plan.cost
     price = "a price that is not known" if cost.per_hour is None else in_all(cost)
     price += f", without {', '.join(cost.unknown)}" if cost.unknown and cost.per_hour is not None else ""
+    price += "".join(f"; {part.name}, where it is not there yet, {dollars(part.once)}" for part in plan.firsts)
+    price += "".join(f"; {s.name} stays after down, {dollars(s.per_month, ' a month')}" for s in plan.stays)
     dearest = max(places, key=lambda place: place.per_hour or 0.0, default=None)
     if dearest is not None and (dearest.per_hour or 0.0) > (cost.per_hour or 0.0):
         price += f"; where it comes to {dearest.name}, {dollars(dearest.per_hour, '/h')}, {dollars(dearest.window)} in all"

@@ -109,6 +109,15 @@ class TargetSettings(Settings):
         return None
 
     @property
+    def firsts(self) -> tuple[tuple[str, str, str], ...]:
+        """What is paid for once, where it is not there yet: a name, the price item, the part of a start that it is paid for."""
+        return ()
+
+    def stays(self, image_gib: float | None) -> tuple[tuple[str, str, float | None], ...]:  # noqa: ARG002 - a target may need it
+        """What stays after `down`, on purpose: a name, the price item, how many units of it a month; None is unknown."""
+        return ()
+
+    @property
     def starts(self) -> tuple[str, ...]:
         """The parts of a start that pass inside the window, one after another, as the catalog's boots name them."""
         return ("boot",)

@@ -111,6 +111,13 @@ class TargetConfig(Protocol):
         """Minutes that the machine compiles a server; None where it does not, or nobody knows."""
 
     @property
+    def firsts(self) -> tuple[tuple[str, str, str], ...]:
+        """What is paid for once: name, price item, part of a start."""
+
+    def stays(self, image_gib: float | None) -> tuple[tuple[str, str, float | None], ...]:
+        """What stays after `down`: name, price item, units a month."""
+
+    @property
     def starts(self) -> tuple[str, ...]:
         """The parts of a start that pass inside the window, by the catalog's names."""
 

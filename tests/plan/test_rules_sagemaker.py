@@ -26,6 +26,7 @@ CU13, CU12 = "0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker-v1.3", "0.29.0-gpu-py
 ON_CU12 = [f"image.name={AWS}:{CU12}", "allow=[unknown-image]"]
 HOST13, HOST12 = "al2023-ami-sagemaker-inference-gpu-4-1", "al2-ami-sagemaker-inference-gpu-3-1"
 BIG = "x" * 1020
+BY_USE = ("data in and out", "log")
 
 # A rule, what breaks it on the T4 stack, and what its way out says.
 BROKEN = [
@@ -182,7 +183,7 @@ def test_shipped_stacks_break_none_and_their_host_image_is_told(sagemaker_t4, sa
     for stack in (sagemaker_t4, sagemaker_l4):
         plan = make_plan(stack(), Catalog.load())
         assert plan.allowed == () and plan.host_image == HOST13 and plan.as_dict()["host_image"] == HOST13
-        assert plan.as_dict()["egress"] is None and plan.cost.unknown == ()
+        assert plan.as_dict()["egress"] is None and plan.cost.unknown == BY_USE
     assert make_plan(sagemaker_t4(*ON_CU12, "target.machine_type=ml.g4dn.xlarge"), Catalog.load()).host_image == HOST12
 
 
@@ -292,7 +293,7 @@ def test_a_region_whose_price_nobody_gave_has_none(sagemaker_l4, region):
     plan = make_plan(
         sagemaker_l4(f"target.region={region}", f"image.name={AWS.replace('us-east-2', region)}:{CU13}"), Catalog.load()
     )
-    assert (plan.cost.per_hour, plan.cost.window, plan.cost.unknown) == (None, None, ("ml.g6.xlarge, on-demand",))
+    assert (plan.cost.per_hour, plan.cost.window, plan.cost.unknown) == (None, None, ("ml.g6.xlarge, on-demand", *BY_USE))
     why = f"the catalog has no price of ml.g6.xlarge in {region}, only in us-east-2"
     assert plan.cost.parts[0].why == why and why in price_table(plan)
     assert plan.as_dict()["price"]["parts"][0]["why"] == why
@@ -324,4 +325,25 @@ def test_other_targets_know_none_of_this(tpu_v6e, g5g_spot):
 def test_a_price_that_no_source_gave_is_told_by_its_machine(sagemaker_l4, setting, why):
     plan = make_plan(sagemaker_l4(setting), Catalog.load())
     assert plan.cost.parts[0].why == why and (plan.cost.per_hour is None) == bool(why)
-    assert (f"not counted, price unknown: ml.g6.16xlarge, on-demand\n    {why}" in price_table(plan)) == bool(why)
+    unknown = ", ".join(("ml.g6.16xlarge, on-demand", *BY_USE))
+    assert (f"not counted, price unknown: {unknown}\n    {why}" in price_table(plan)) == bool(why)
+
+
+def test_what_is_paid_once_and_what_stays_is_told_beside_the_sum(sagemaker_t4, sagemaker_l4):
+    plan = make_plan(sagemaker_t4("secret.name=hf-token"), Catalog.load())
+    price = plan.as_dict()["price"]
+    assert [(p["name"], p["usd"]) for p in price["once"]] == [("the image's build, 12m36s", 0.252)]
+    assert [(s["name"], s["per_month"]) for s in price["stays"]] == [("the built image, 8.3 GiB", 0.83), ("secret hf-token", 0.4)]
+    assert price["unknown"] == list(BY_USE) and (price["per_hour"], price["window"]) == (0.736, 2.944)
+    page = " ".join(price_table(plan).split())
+    assert "stays after down: the built image, 8.3 GiB $0.83 a month" in page and "where it is not there yet $0.252 once" in page
+    as_it_is = make_plan(sagemaker_l4(), Catalog.load()).as_dict()["price"]
+    assert (as_it_is["once"], as_it_is["stays"]) == ([], [])
+
+
+def test_what_stays_of_a_size_or_a_price_that_nobody_knows_is_unknown(sagemaker_t4, tpu_v6e):
+    sets = [f"image.name={AWS}:latest", "allow=[unknown-image]"]
+    (image,) = make_plan(sagemaker_t4(*sets), Catalog.load()).stays
+    assert (image.name, image.per_month, image.why) == ("the built image", None, "its size is not known")
+    (secret,) = make_plan(tpu_v6e(), Catalog.load()).stays
+    assert (secret.name, secret.per_month, secret.why) == ("secret hf-token", None, "the catalog has no price of gce-secret")

@@ -139,6 +139,21 @@ class Config(TargetSettings):
         return self.count.min, self.count.max
 
     @property
+    def billed(self) -> tuple[tuple[str, str, float], ...]:
+        """What bills by use, which nobody knows beforehand: the catalog has no price of it, and the plan says so."""
+        return (("data in and out", "sagemaker-data", 1.0), ("log", "cloudwatch-logs", 1.0))
+
+    @property
+    def firsts(self) -> tuple[tuple[str, str, str], ...]:
+        """CodeBuild's minutes, as the project asks for them."""
+        return (("the image's build", "codebuild-general1-large", "image"),) if self.image_source == "patched" else ()
+
+    def stays(self, image_gib: float | None) -> tuple[tuple[str, str, float | None], ...]:
+        """The built image, about as large as the one that it is built from."""
+        size = "" if image_gib is None else f", {image_gib:.1f} GiB"
+        return ((f"the built image{size}", "ecr-storage", image_gib),) if self.image_source == "patched" else ()
+
+    @property
     def starts(self) -> tuple[str, ...]:
         """The window begins before the image is built, which the first `up` of a patched one does."""
         return ("image", "boot") if self.image_source == "patched" else ("boot",)

@@ -83,7 +83,7 @@ def _builds(w: Where) -> Iterator[Thing]:
         return
     for item in w.session.call("codebuild", "batch_get_builds", ids=ids[:100]).get("builds") or []:
         if item.get("buildStatus") == "IN_PROGRESS":
-            yield Thing(str(item["id"]), w.session.region, None)
+            yield Thing(str(item["id"]), w.session.region, _build_price(w))
 
 
 def _projects(w: Where) -> Iterator[Thing]:
@@ -222,6 +222,14 @@ goes after the endpoint, which it still ends where the delete fails."""
 
 KEPT = (("log-group", _log_groups), ("repository", _repositories))
 """The kinds of which something may be left on purpose."""
+
+
+def _build_price(w: Where) -> float | None:
+    """CodeBuild's, an hour."""
+    from catalog.loader import Catalog
+
+    found = Catalog.load().price("codebuild-general1-large", region=w.session.region)
+    return found.usd if found else None
 
 
 def _endpoint_price(w: Where, endpoint: dict[str, Any]) -> float | None:
