@@ -46,6 +46,7 @@ class Deployment(Struct, frozen=True):
     stack: str
     target: registry.TargetConfig
     common: Common
+    notes: tuple[str, ...] = ()  # what a stack file would have to say besides, where `--set` says something else than this one
 
     @property
     def model(self) -> Model:
@@ -141,13 +142,25 @@ def _from_config(stack: str, config: Mapping[str, Any], sets: Sequence[str]) -> 
     values = _ours(config)
     if not sets:
         return _agreed(from_values(stack, values), config)
-    as_it_is = deepcopy(values)
+    as_it_is, theirs = deepcopy(values), dict(config)
     for item in sets:
+        key, _, value = item.partition("=")
+        if ":" in key and not key.startswith(f"{NAMESPACE}:"):
+            theirs[key] = value
+            continue
         what = f"--set {item.partition('=')[0]}: the value"
         _set(values, item, partial(stackfile.parse, what=what, way_out=EXAMPLE))
     deployment = from_values(stack, values)
-    if _differs(deployment, config):  # by the words of the command line alone, which say what a stack file would be like
+    unread = next((key for key in theirs if key not in config and key not in deployment.target.provider), "")
+    if unread:
+        keys = ", ".join(deployment.target.provider) or "none of a provider's"
+        raise BadConfig(f"--set {unread}: nothing here reads it", way_out=f"keys of {NAMESPACE}'s, or {keys}")
+    if theirs != config:
+        return _agreed(deployment, theirs)
+    if key := _differs(deployment, config):  # by the command line alone, which says what a stack file would be like
         _agreed(from_values(stack, as_it_is), config)
+        notes = (f"with this the stack file has to say {key}: {deployment.target.provider[key]} as well",)
+        return Deployment(deployment.stack, deployment.target, deployment.common, notes)
     return deployment
 
 

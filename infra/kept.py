@@ -22,7 +22,6 @@ FACTS = "image.config"
 """What the image's own config says, as a choice: asked by the image's digest, so that it is read once for each image."""
 ALLOW = "FLEXSERVE_ALLOW"
 RERUN = "FLEXSERVE_RERUN"
-DOWN_UP = "`flexserve down` and `up` again"
 RULE = "live-machine-would-be-replaced"
 
 
@@ -103,11 +102,11 @@ class Verdict(Struct, frozen=True):
     replaces: tuple[str, ...]
 
 
-def reconcile(kept: Kept | None, wanted: Mapping[str, Wanted], *, live: bool, consent: bool) -> Verdict:
+def reconcile(kept: Kept | None, wanted: Mapping[str, Wanted], *, live: bool, consent: bool, stack: str = "") -> Verdict:
     """Decide between what was chosen at create and what is asked for now.
 
     `live`: the state records a machine. Without one, or with the operator's consent, what is asked for wins. Raises `Refused`
-    with every key that a live machine cannot take.
+    with every key that a live machine cannot take. `stack`: for the ways out.
     """
     choices: dict[str, Choice | None] = {}
     words: list[str] = []
@@ -120,7 +119,7 @@ def reconcile(kept: Kept | None, wanted: Mapping[str, Wanted], *, live: bool, co
             continue
         if old is not None and want.on_change is OnChange.NEVER:
             choices[key] = old
-            words.append(f"flexserve:{key} stays {old.value}, not {want.asked}; {DOWN_UP}")
+            words.append(f"flexserve:{key} stays {old.value}, not {want.asked}; {_down_up(stack)}")
             continue
         fresh = Choice(want.asked, want.value) if want.value is not None else None
         if old is None or want.on_change is OnChange.FOLLOW or not live:
@@ -130,11 +129,11 @@ def reconcile(kept: Kept | None, wanted: Mapping[str, Wanted], *, live: bool, co
             replaces.append(key)
         elif want.on_change is OnChange.IGNORE:
             choices[key] = old
-            words.append(f"flexserve:{key} stays {old.value}, as the machine was created with, not {want.asked}; {_way_out()}")
+            words.append(f"flexserve:{key} stays {old.value}, as the machine was created with, not {want.asked}; {_way_out(stack)}")
         else:
             refused.append(f"flexserve:{key} is {old.value} on the live machine and {want.asked} in the stack file")
     if refused:
-        raise Refused(RULE, why="; ".join(refused), way_out=f"set it back; or {_way_out()}")
+        raise Refused(RULE, why="; ".join(refused), way_out=f"set it back; or {_way_out(stack)}")
     return Verdict(choices, tuple(words), tuple(replaces))
 
 
@@ -162,5 +161,12 @@ def reruns(environ: Mapping[str, str]) -> bool:
     return environ.get(RERUN, "") == "1"
 
 
-def _way_out() -> str:
-    return f"{DOWN_UP}, or {CONSENT}=1 to replace the machine"
+def _down_up(stack: str) -> str:
+    named = f" -s {stack}" if stack else ""
+    return f"`flexserve down{named}` and `flexserve up{named}` again"
+
+
+def _way_out(stack: str) -> str:
+    """`flexserve up` has a word of its own for it, and passes over the variable: both are named."""
+    named = f" -s {stack}" if stack else ""
+    return f"{_down_up(stack)}; or `flexserve up{named} --replace` (plain pulumi: {CONSENT}=1), which gives up the machine"

@@ -97,6 +97,7 @@ class Plan(Struct, frozen=True):
                 "max_model_len": self.kv.max_model_len,
             },
             "allowed": list(self.allowed),
+            "notes": list(d.notes),
         }
 
     def _said(self) -> dict[str, object]:

@@ -57,7 +57,7 @@ def settle(deployment: Deployment, catalog: Catalog, kept: Kept | None, at: Circ
     """Check the rules, decide every key, resolve what is open. Raises `Refused` or `BadConfig` before anything is resolved."""
     make_plan(deployment, catalog, at.allow)
     wanted = wanted_of(deployment, at)
-    verdict = reconcile(kept, wanted, live=at.live, consent=at.consent)
+    verdict = reconcile(kept, wanted, live=at.live, consent=at.consent, stack=deployment.stack)
     named = _owned(deployment, verdict.choices["owner"])
     choices = {k: c or Choice(wanted[k].asked, resolve(k, named)) for k, c in verdict.choices.items()}
     choices |= _read(named, kept, choices, resolve)

@@ -93,6 +93,7 @@ def page(plan: Plan, output: Output, places: Sequence[Place] = ()) -> str:
         ("window", words(plan.deployment.common.window)),
         ("flags", " ".join(plan.as_dict()["argv"])),  # type: ignore[arg-type]
         *([("allowed", ", ".join(plan.allowed))] if plan.allowed else []),
+        *(("to set", note) for note in plan.deployment.notes),
     ]
     head = output.style(plan.deployment.stack, "bold")
     return "\n".join((head, table([(f"  {name}", text) for name, text in rows]), "", price_table(plan), *_prices(places)))

@@ -21,7 +21,7 @@ from verdict.secrets import SECRET_VALUE
 def put(name: str, stack: str, output: Output, allow: Sequence[str] = ()) -> ExitCode:
     """Read the value, trim it, refuse an empty one, store it."""
     ref, _ = secret_of(find(), stack, name, allow)
-    value = read_value(name)
+    value = read_value(name, stack)
     version = store(ref).put(name, value)
     output.result(
         {"stack": stack, "name": name, "project": ref.project, "version": version},
@@ -49,7 +49,9 @@ def check(name: str, stack: str, output: Output, allow: Sequence[str] = ()) -> E
 def secret_of(project: Project, stack: str, name: str, allow: Sequence[str] = ()) -> tuple[SecretRef, bool]:
     """Where the stack keeps its secret, and whether flexserve grants the machine access. Raises `BadConfig`."""
     if SECRET_VALUE.search(name):
-        raise BadConfig("this is a secret's value, not its name", way_out="flexserve secret put NAME asks for the value")
+        raise BadConfig(
+            "this is a secret's value, not its name", way_out=f"flexserve secret put NAME -s {stack} asks for the value"
+        )
     plan = load(project, stack, allow=allow)
     setting = plan.deployment.common.secret
     if plan.boot.secret is None or setting is None:
@@ -57,7 +59,7 @@ def secret_of(project: Project, stack: str, name: str, allow: Sequence[str] = ()
     return plan.boot.secret, setting.grant == "own"
 
 
-def read_value(name: str) -> str:
+def read_value(name: str, stack: str) -> str:
     """The value from the terminal without echo, or from stdin; trimmed. Raises `BadConfig` for an empty one, or for no text."""
     try:
         raw = getpass.getpass(f"value of {name} (not shown): ") if sys.stdin.isatty() else sys.stdin.read()
@@ -65,7 +67,7 @@ def read_value(name: str) -> str:
     except UnicodeError:
         raise BadConfig(f"the value for {name} is no text", way_out="a token has letters, digits and _ only") from None
     if not value:
-        raise BadConfig(f"the value for {name} is empty", way_out=f"flexserve secret put {name} -s STACK < FILE")
+        raise BadConfig(f"the value for {name} is empty", way_out=f"flexserve secret put {name} -s {stack} < FILE")
     return value
 
 

@@ -15,12 +15,12 @@ from flexserve.lifecycle import show
 from flexserve.lifecycle.build import parts
 from flexserve.lifecycle.cleared import cleared
 from flexserve.lifecycle.failover import told
-from flexserve.lifecycle.parts import Changes
+from flexserve.lifecycle.parts import Changes, Parts
 from flexserve.lifecycle.up import Served, Wanted, up
 from flexserve.output import Output, dollars
 from flexserve.programs import require
 from flexserve.project import Project, find
-from infra.duration import parse_seconds
+from infra.duration import parse_seconds, words
 from infra.kept import PLACE, from_state
 from infra.settle import image_facts
 from infra.targets.registry import programs
@@ -56,7 +56,6 @@ def run(
         require(programs(plan.deployment.target.kind))
     if not yes and not sys.stdin.isatty():
         raise BadConfig("up asks before it spends money, and there is no terminal to ask on", way_out="add --yes")
-    output.say(page(plan, Output(out=output.err), asked))
     variables = {
         "FLEXSERVE_REPLACE": "1" if replace else "0",  # here the word is `--replace`: one that is exported is for plain pulumi
         **({"FLEXSERVE_ALLOW": ",".join(allow)} if allow else {}),
@@ -67,6 +66,12 @@ def run(
             ask(plan, asked, changes, replace=replace)
 
     surroundings = parts(project, stack, output.say, variables)
+    if stays := "" if replace else window_kept(project, surroundings, plan):
+        output.say(f"the window stays {stays} while the machine lives; {words(plan.deployment.common.window)} is for the next one")
+        facts = plan.facts
+        plan = load(project, stack, [f"window={stays}"], allow, (lambda _: facts) if facts is not None else None)
+        asked = where(plan, allow)
+    output.say(page(plan, Output(out=output.err), asked))
     before_up(project, plan, surroundings, output, yes=yes, wanted=build)
     progress = show.Progress(output)
     make = partial(
@@ -86,6 +91,17 @@ def kept(project: Project, stack: str) -> Kept | None:
     """What the state keeps of the stack, from its first create on."""
     state = project.state(stack)
     return from_state(state.kept) if state is not None and state.kept else None
+
+
+def window_kept(project: Project, surroundings: Parts, plan: Plan) -> str:
+    """The window that a live machine keeps, whatever the stack file says now; empty where the stack file's holds."""
+    known = kept(project, surroundings.stack)
+    choice = known.choices.get("window") if known is not None else None
+    if choice is None or parse_seconds(choice.value) == plan.deployment.common.window:
+        return ""
+    ref = surroundings.read()
+    machine = surroundings.live(ref).find(ref) if ref is not None else None
+    return choice.value if machine is not None and not machine.dead else ""
 
 
 def read(deployment: Deployment) -> ImageFacts:
@@ -129,7 +145,6 @@ def ask(plan: Plan, places: Sequence[Place], changes: Changes | None, *, replace
     price = "a price that is not known" if cost.per_hour is None else in_all(cost)
     price += f", without {', '.join(cost.unknown)}" if cost.unknown and cost.per_hour is not None else ""
     price += "".join(f"; {part.name}, where it is not there yet, {dollars(part.once)}" for part in plan.firsts)
-    price += "".join(f"; {s.name} stays after down, {dollars(s.per_month, ' a month')}" for s in plan.stays)
     dearest = max(places, key=lambda place: place.per_hour or 0.0, default=None)
     if dearest is not None and (dearest.per_hour or 0.0) > (cost.per_hour or 0.0):
         price += f"; where it comes to {dearest.name}, {dollars(dearest.per_hour, '/h')}, {dollars(dearest.window)} in all"

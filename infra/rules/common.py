@@ -30,7 +30,7 @@ def secret_value(s: Situation) -> Broken | None:
         if SECRET_VALUE.search(value):
             return Broken(
                 f"{path} holds what looks like a secret's value",
-                "put it in the store with `flexserve secret put NAME`, and write NAME",
+                f"put it in the store with `flexserve secret put NAME -s {s.deployment.stack}`, and write NAME",
             )
     return None
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from flexserve.lifecycle.show import Progress
 from flexserve.lifecycle.state import Seen, describe
 from flexserve.output import Output, canonical, dollars, table
 from infra.deployment import from_stack_file
+from infra.kept import Choice, Kept
 from infra.plan import make_plan
 from infra.targets.protocol import DeploymentRef
 from tests.cli.fakes import START, boot, failed_boot, machine, outputs
@@ -151,6 +153,20 @@ def test_consent_is_the_commands_own_word_whatever_is_exported(monkeypatch, expo
     with pytest.raises(Reached):
         command.run("s", output, yes=True, allow=(), wait=True, timeout="1m", replace=replace)
     assert seen == [given]
+
+
+@pytest.mark.parametrize(
+    ("there", "file", "stays"),
+    [(machine(), 21600, "4h"), (machine(), 14400, ""), (None, 21600, ""), (replace(machine(), dead="no capacity"), 21600, "")],
+    ids=["another window", "the same", "no machine", "one that is made anew"],
+)
+def test_the_plan_of_a_live_machine_has_the_window_that_it_keeps(monkeypatch, there, file, stays):
+    """Not the stack file's, and its price: that is for the next machine."""
+    monkeypatch.setattr(command, "kept", lambda *_: Kept("id1", 1000, {"window": Choice("4h", "4h")}))
+    live = SimpleNamespace(find=lambda _: there)
+    around = SimpleNamespace(stack="s", read=lambda: DeploymentRef("s", "id1"), live=lambda _: live)
+    plan = SimpleNamespace(deployment=SimpleNamespace(common=SimpleNamespace(window=file)))
+    assert command.window_kept(None, around, plan) == stays
 
 
 @pytest.mark.parametrize("words", [("plan", "-s", "tpu-v6e"), ("secret", "check", "hf-token", "-s", "tpu-v6e")])

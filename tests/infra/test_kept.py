@@ -54,7 +54,10 @@ def test_a_key_that_a_live_machine_cannot_take_is_refused_by_name():
         reconcile(OLD, want("new", "n"), live=True, consent=False)
     assert error.value.rule == "live-machine-would-be-replaced"
     assert "flexserve:k is value on the live machine and new in the stack file" in error.value.why
-    assert "FLEXSERVE_REPLACE=1" in error.value.way_out
+    assert "FLEXSERVE_REPLACE=1" in error.value.way_out and "`flexserve up --replace`" in error.value.way_out
+    with pytest.raises(Refused, match="live-machine") as error:
+        reconcile(OLD, want("new", "n"), live=True, consent=False, stack="s")
+    assert "`flexserve down -s s` and `flexserve up -s s` again; or `flexserve up -s s --replace`" in error.value.way_out
 
 
 def test_a_key_that_an_older_version_did_not_keep_is_taken_as_it_is():

@@ -295,7 +295,7 @@ def test_what_names_mean_today(scene, sagemaker_t4, sagemaker_l4):
 
 def test_the_secrets_arn_is_asked_for_before_anything_is_made(scene, sagemaker_t4):
     name = f"hf-token-of-{scene.ref.id}"
-    with pytest.raises(BadConfig, match="flexserve secret put"):
+    with pytest.raises(BadConfig, match=r"way out: flexserve secret put \S+ -s sagemaker-t4$"):
         resolve("secret", sagemaker_t4(f"secret.name={name}"), scene.session)
     made = scene.call("secretsmanager", "create_secret", Name=name, SecretString="x")
     assert resolve("secret", sagemaker_t4(f"secret.name={name}"), scene.session) == made["ARN"]

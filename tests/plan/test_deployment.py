@@ -141,7 +141,16 @@ def test_a_provider_of_another_region_is_refused_and_a_word_of_the_command_line_
     with pytest.raises(BadConfig, match="aws:region"):
         from_stack_text(stack, elsewhere, ["serving.max_num_seqs=3"])
     sets = ["target.region=us-west-2", *(["target.zones=[us-west-2a]"] if stack == "g5g-spot" else [])]
-    assert from_stack_text(stack, text, sets).target.region == "us-west-2"  # what such a stack file would be like
+    like = from_stack_text(stack, text, sets)
+    assert like.target.region == "us-west-2"  # what such a stack file would be like, and what else it has to say
+    assert like.notes == ("with this the stack file has to say aws:region: us-west-2 as well",)
+    assert from_stack_text(stack, text, [*sets, "aws:region=us-west-2"]).notes == ()
+    for wrong in (["aws:region=us-west-2"], [*sets, "aws:region=eu-west-1"]):
+        with pytest.raises(BadConfig, match="aws:region is "):
+            from_stack_text(stack, text, wrong)
+    with pytest.raises(BadConfig, match="--set aws:profile: nothing here reads it") as error:
+        from_stack_text(stack, text, ["aws:profile=mine"])
+    assert "aws:region" in error.value.way_out
     passed = {key: value if isinstance(value, str) else json.dumps(value) for key, value in yaml.safe_load(text)["config"].items()}
     with pytest.raises(BadConfig, match="aws:region"):
         from_pulumi(stack, {**passed, "aws:region": "eu-west-1"})

@@ -62,7 +62,8 @@ def secret(deployment: Deployment, session: Session) -> str:
         return str(session.call("secretsmanager", "describe_secret", SecretId=named.name)["ARN"])
     except NotThere as error:
         raise BadConfig(
-            f"flexserve:secret.name: {session.region} has no secret {named.name}", way_out=f"flexserve secret put {named.name}"
+            f"flexserve:secret.name: {session.region} has no secret {named.name}",
+            way_out=f"flexserve secret put {named.name} -s {deployment.stack}",
         ) from error
 
 
