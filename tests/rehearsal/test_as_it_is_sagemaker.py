@@ -113,7 +113,7 @@ def test_once_it_is_up_the_program_wants_nothing_else(seen):
 def test_aws_image_as_it_is_needs_no_right_that_the_page_gives_for_more(seen):
     """Whether there is a budget is asked too; one who may not see budgets has made none."""
     plain = [row for row in load().of("deploy") if not row.when]
-    assert seen.asked - actions(plain) == {"budgets:ViewBudget"}
+    assert seen.asked - actions(plain, beside=True) == {"budgets:ViewBudget"}
 
 
 def test_purge_leaves_nothing_and_takes_the_log_of_the_one_that_failed_too(seen):
