@@ -38,12 +38,19 @@ def install(app: Command, environ: Mapping[str, str] = os.environ) -> str:
     return f"{shell(environ)} completion is in {file}, for new shells{rest}"
 
 
-def words(option: str, incomplete: str) -> list[CompletionItem]:
-    """What `--OPTION` may be, with what it means. The list is written by `python -m tools.docs`: reading it imports nothing."""
+def words(option: str, incomplete: str, kind: str = "") -> list[CompletionItem]:
+    """What `--OPTION` may be, with what it means. The list is written by `python -m tools.docs`: reading it imports nothing.
+
+    `kind`: of the stack's target, whose keys alone are given then.
+    """
     import json
 
-    known = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))[option]
-    return [CompletionItem(word, help=about) for word, about in known.items() if word.startswith(incomplete)]
+    lists = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
+    kinds = [name for name in lists if name.startswith(f"{option} ")]
+    own = [name for name in kinds if name == f"{option} {kind}"] or kinds
+    names = [option, *own]
+    known = {word: about for name in names for word, about in lists[name].items()}
+    return [CompletionItem(word, help=about) for word, about in sorted(known.items()) if word.startswith(incomplete)]
 
 
 def shell(environ: Mapping[str, str]) -> str:

@@ -13,18 +13,18 @@ _PLAN = (ExitCode.REFUSED,)
 _WAIT = (ExitCode.TIMED_OUT, ExitCode.GONE)
 
 EXAMPLES: dict[str, tuple[str, str]] = {
-    "plan": ("flexserve plan -s tpu-v6e", "flexserve plan -s tpu-v6e --set window=8h --json"),
+    "plan": ("flexserve plan -s tpu-v6e", "flexserve plan -s sagemaker-t4 --set window=8h --json"),
     "render": ("flexserve render -s tpu-v6e", "flexserve render -s tpu-v6e --set serving.text_only=true | shellcheck -"),
     "build": ("flexserve build -s g5g-spot", "flexserve build -s g5g-spot --yes --json"),
-    "up": ("flexserve up -s tpu-v6e", "flexserve up -s tpu-v6e --yes --timeout 45m"),
-    "status": ("flexserve status -s tpu-v6e", "flexserve status -s tpu-v6e --boot --json"),
-    "logs": ("flexserve logs -s tpu-v6e", "flexserve logs -s tpu-v6e -f"),
-    "tunnel": ("flexserve tunnel -s tpu-v6e", "flexserve tunnel -s tpu-v6e --port 0 --exec 'curl -s $OPENAI_BASE_URL/models'"),
+    "up": ("flexserve up -s tpu-v6e", "flexserve up -s sagemaker-t4 --yes --timeout 45m"),
+    "status": ("flexserve status -s tpu-v6e", "flexserve status -s sagemaker-l4 --boot --json"),
+    "logs": ("flexserve logs -s tpu-v6e", "flexserve logs -s sagemaker-t4 -f"),
+    "tunnel": ("flexserve tunnel -s tpu-v6e", "flexserve tunnel -s sagemaker-t4 --port 0 --exec 'curl -s $OPENAI_BASE_URL/models'"),
     "smoke": ("flexserve smoke -s tpu-v6e", "flexserve smoke --url http://localhost:8000"),
-    "down": ("flexserve down -s tpu-v6e", "flexserve down -s tpu-v6e --yes --json"),
+    "down": ("flexserve down -s tpu-v6e", "flexserve down -s sagemaker-t4 --yes --purge"),
     "secret put": ("flexserve secret put hf-token -s tpu-v6e", "flexserve secret put hf-token -s tpu-v6e < token.txt"),
-    "secret check": ("flexserve secret check hf-token -s tpu-v6e", "flexserve secret check hf-token -s tpu-v6e --json"),
-    "rehearse": ("flexserve rehearse tpu-v6e", "flexserve rehearse tpu-v6e --fault stock-out"),
+    "secret check": ("flexserve secret check hf-token -s tpu-v6e", "flexserve secret check hf-token -s g5g-spot --json"),
+    "rehearse": ("flexserve rehearse tpu-v6e", "flexserve rehearse sagemaker-t4 --fault crash-loop-start"),
 }
 
 EXITS: dict[str, tuple[ExitCode, ...]] = {

@@ -123,8 +123,8 @@ def read_error(text: str) -> FlexserveError:
 
 
 BACKEND_RULE = (
-    "choose where the state is kept: `pulumi login --local`, `pulumi login` (Pulumi Cloud), `pulumi login gs://BUCKET`, "
-    "or PULUMI_BACKEND_URL=file:///some/folder"
+    "choose where the state is kept: `pulumi login --local`, `pulumi login` (Pulumi Cloud), a bucket (`pulumi login s3://BUCKET`, "
+    "`pulumi login gs://BUCKET`), or PULUMI_BACKEND_URL=file:///some/folder"
 )
 PASSPHRASE_RULE = (
     "outside Pulumi Cloud the state's secrets are locked by a passphrase: set PULUMI_CONFIG_PASSPHRASE "

@@ -106,6 +106,18 @@ def test_a_shell_completes_a_stack(root):
         ("flexserve rehearse tpu-v6e --set serving.max_num_s", {"serving.max_num_seqs="}),
         ("flexserve plan --set target.network.s", {"target.network.subnetwork=", "target.network.subnets="}),
         ("flexserve render --set xyz", set()),
+        (
+            "flexserve plan -s sagemaker-t4 --set target.s",
+            {
+                "target.scaling.by=",
+                "target.scaling.in_after=",
+                "target.scaling.out_after=",
+                "target.scaling.target=",
+                "target.start_timeout=",
+            },
+        ),
+        ("flexserve plan -s tpu-v6e --set target.s", {"target.service_account=", "target.subnet_range="}),
+        ("flexserve plan -s nosuch --set target.servi", {"target.service_account="}),
         ("flexserve rehearse tpu", {"tpu-v6e"}),
         ("flexserve sec", {"secret"}),
     ],
