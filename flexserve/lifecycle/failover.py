@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from flexserve.lifecycle.classify import classify
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
@@ -158,14 +159,23 @@ def _asked(parts: Parts, place: Place) -> Changes:
 
 
 def _meant(parts: Parts, run: Callable[[], Changes], zone: str = "") -> Changes:
+    began = _now(parts)
     try:
         return run()
     except EngineFailed as error:
         ref = parts.read()
-        found = classify(error, parts.live(ref), ref, zone)
+        found = classify(error, parts.live(ref), ref, zone, began)
         if found is error:
             raise
         raise found from error
+
+
+def _now(parts: Parts) -> datetime | None:
+    """The cloud's time; None where it does not say."""
+    try:
+        return parts.live(None).now()
+    except FlexserveError:
+        return None
 
 
 def _lives(parts: Parts) -> bool:

@@ -106,11 +106,15 @@ class LiveTarget(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed create as the cloud recorded it: its own code and words, and where."""
+    """A failed create as the cloud recorded it: its own code and words, and where.
+
+    `at`: when it was asked for, or failed, by the cloud's clock; None where that is not known. It may be of an earlier run.
+    """
 
     code: str
     message: str
     where: str
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)

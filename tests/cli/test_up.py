@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from flexserve.lifecycle.classify import SLACK
 from flexserve.lifecycle.parts import BootFailed, Changes, EngineFailed
 from flexserve.lifecycle.state import Status
 from flexserve.lifecycle.up import Served, Wanted, WrongMachine, up
 from flexserve.lifecycle.wait import until_serving
 from infra.targets.protocol import Failure, State
-from tests.cli.fakes import NEW, WINDOW_S, World, boot, created, failed_boot, fails, machine
+from tests.cli.fakes import NEW, START, WINDOW_S, World, boot, created, failed_boot, fails, machine
 from verdict.errors import BadConfig, FlexserveError, Gone, Interrupted, MissingProgram, NoAccess, NoCapacity, Refused, TimedOut
 from verdict.exit_codes import ExitCode
 
 STOCK_OUT = Failure("ZONE_RESOURCE_POOL_EXHAUSTED", "no more", "europe-west4-a")
+HOUR = timedelta(hours=1)
 
 
 def run(
@@ -175,6 +178,9 @@ def test_a_failed_phase_ends_with_its_cause_and_log():
         pytest.param(
             fails("timeout while waiting", failure=STOCK_OUT), TimedOut, 6, id="the engine's words before an older record"
         ),
+        pytest.param(fails("x", failure=replace(STOCK_OUT, at=START)), NoCapacity, 4, id="a record of this run"),
+        pytest.param(fails("x", failure=replace(STOCK_OUT, at=START - SLACK)), NoCapacity, 4, id="a record by another clock"),
+        pytest.param(fails("x", failure=replace(STOCK_OUT, at=START - HOUR)), EngineFailed, 1, id="a record of an earlier run"),
         pytest.param(fails("something new", known=False), EngineFailed, 1, id="unknown"),
         pytest.param(fails("refused by rule kept\n  why: it lives\n  way out: --replace"), Refused, 3, id="the program's refusal"),
     ],

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from flexserve.lifecycle.classify import SLACK
 from infra.targets.protocol import Billable, DeploymentRef, LiveTarget
 from verdict.errors import FlexserveError
 
@@ -112,9 +113,11 @@ class LiveTargetContract:
         assert scene.live.find(scene.ref) is None and scene.live.boot(scene.ref) is None
 
     def test_a_failed_create_is_told_from_the_clouds_record(self, scene: Scene) -> None:
+        before = scene.live.now()
         where = scene.fail()
         failure = scene.live.last_failure(scene.ref)
         assert failure is not None and failure.where == where
+        assert failure.at is not None and before - SLACK <= failure.at <= scene.live.now() + SLACK
         error = scene.live.explain(failure.message, failure.code)
         assert error is not None and error.kind == "no-capacity"
 

@@ -237,6 +237,24 @@ def test_a_build_that_runs_already_is_waited_for(scene):
     assert len(scene.builder.built) == 1 and "already" in said[0]
 
 
+@pytest.mark.parametrize("pushes", ["", "another"])
+def test_a_build_of_an_earlier_run_that_fails_or_is_of_another_image_is_no_verdict_on_this_one(scene, pushes):
+    wanted, said = project(scene), []
+    scene.builder.may.clear()
+    scene.builder.fails = "" if pushes else "what was wrong then"
+    scene.builder.pushes = (*scene.builder.pushes[:2], pushes or wanted.tag)
+    scene.call("codebuild", "start_build", projectName=scene.names.base)
+
+    def say(text: str) -> None:
+        said.append(text)
+        scene.builder.may.set()
+        if "building this one" in text:
+            scene.builder.fails, scene.builder.pushes = "", (*scene.builder.pushes[:2], wanted.tag)
+
+    assert building.ensure(scene.session, wanted, say)
+    assert len(scene.builder.built) == 2 and any("building this one" in line for line in said)
+
+
 def test_a_failed_build_says_why_with_its_last_lines(scene):
     wanted = project(scene)
     scene.builder.fails = "flexserve: torch holds no code for compute capability 7.5"

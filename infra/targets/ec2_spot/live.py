@@ -107,14 +107,16 @@ class Live:
             reason = newest.get("StateReason") or {}
             code = str(reason.get("Code", ""))
             ended = newest["State"]["Name"] == "terminated" and code and not code.startswith(ON_PURPOSE)
-            return Failure(code, str(reason.get("Message", "")), zone(newest, self._session)) if ended else None
-        for item in self._session.pages("ec2", "describe_spot_instance_requests", "SpotInstanceRequests", Filters=where.tagged):
-            status = item.get("Status") or {}
-            if status.get("Code") in FAILED:
-                asked = (item.get("LaunchSpecification") or {}).get("Placement") or {}
-                place = str(asked.get("AvailabilityZone") or self._session.region)
-                return Failure(str(status["Code"]), str(status.get("Message", "")), place)
-        return None
+            at = _utc(newest.get("LaunchTime"))
+            return Failure(code, str(reason.get("Message", "")), zone(newest, self._session), at) if ended else None
+        asked = self._session.pages("ec2", "describe_spot_instance_requests", "SpotInstanceRequests", Filters=where.tagged)
+        refused = [item for item in asked if (item.get("Status") or {}).get("Code") in FAILED]
+        item = max(refused, key=lambda i: str(i.get("CreateTime", "")), default=None)
+        if item is None:
+            return None
+        placed = (item.get("LaunchSpecification") or {}).get("Placement") or {}
+        place = str(placed.get("AvailabilityZone") or self._session.region)
+        return Failure(str(item["Status"]["Code"]), str(item["Status"].get("Message", "")), place, _utc(item.get("CreateTime")))
 
     def ended(self, deployment: DeploymentRef) -> str:
         """Why the newest machine has gone, by EC2's record, which it keeps for an hour."""

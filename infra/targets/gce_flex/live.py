@@ -124,7 +124,8 @@ class Live:
         problems = (newest.get("error") or {}).get("errors") or []
         if not problems:
             return None
-        return Failure(str(problems[0].get("code", "")), str(problems[0].get("message", "")), location(newest))
+        first, at = problems[0], _time(newest.get("insertTime"))
+        return Failure(str(first.get("code", "")), str(first.get("message", "")), location(newest), at)
 
     def explain(self, text: str, code: str = "") -> FlexserveError | None:
         """What Google's words mean."""

@@ -73,12 +73,14 @@ def ensure(session: Session, wanted: Wanted, say: Say) -> str:
     digest = find(session, wanted)
     if digest:
         return digest
-    running = _running(session, wanted.project)
-    if running:
-        say(f"{wanted.project} builds the image already; waiting for it")
+    if running := _running(session, wanted.project):  # of an earlier run: it may be of another image, or of what was mended since
+        say(f"{wanted.project} builds an image already; waiting for it")
+        _wait(session, running, say)
+        if digest := find(session, wanted):
+            return digest
+        say("that was not this image, or it failed; building this one")
     for attempt in range(STARTS):
-        build = _wait(session, running or _start(session, wanted, say), say)
-        running = {}
+        build = _wait(session, _start(session, wanted, say), say)
         if build.get("buildStatus") == "SUCCEEDED":
             break
         if attempt == STARTS - 1 or not _late_role(build):

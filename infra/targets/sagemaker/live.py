@@ -154,7 +154,7 @@ class Live:
             return None
         reason = str(found.get("FailureReason") or "")
         code = "InsufficientInstanceCapacity" if "InsufficientInstanceCapacity" in reason else ""
-        return Failure(code, reason, self._session.region)
+        return Failure(code, reason, self._session.region, found["LastModifiedTime"].astimezone(UTC))
 
     def explain(self, text: str, code: str = "") -> FlexserveError | None:
         """What AWS's words mean."""

@@ -62,7 +62,7 @@ class Live:
 
     def last_failure(self, deployment: DeploymentRef) -> Failure | None:
         failed = _read(self.folder / f"failed-{deployment.id}.json")
-        return Failure(**failed) if failed and not self._toy(deployment) else None
+        return Failure(**failed, at=self.now()) if failed and not self._toy(deployment) else None
 
     def explain(self, text: str, code: str = "") -> FlexserveError | None:
         return NoCapacity("the room is full", way_out="another room") if code == "FULL" or "room is full" in text else None
