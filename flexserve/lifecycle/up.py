@@ -68,16 +68,15 @@ def up(
     if machine is not None and not hopeless:
         say(f"{machine.name} exists; looking at what would change")
         changes = classified(parts, engine.preview)
-        if changes.total == 0:
-            failed = _failed_boot(parts)
-            if failed is None:
-                return _finish(parts, wanted, Placed(changes), report, say, already=True)
-            say(f"nothing changed, but the boot failed in phase {failed.phase or 'unknown'}: {failed.cause}")
+        failed = _failed_boot(parts)
+        if changes.total == 0 and failed is None:
+            return _finish(parts, wanted, Placed(changes), report, say, already=True)
+        if failed is not None:  # that it failed then is no verdict on what is changed now, here or beside it
+            nothing = "nothing changed, but " if changes.total == 0 else ""
+            say(f"{nothing}the boot failed in phase {failed.phase or 'unknown'}: {failed.cause}")
             say(f"it runs again on {machine.name} and goes on where it stopped")
-            consent(changes)
-            return _finish(parts, wanted, Placed(attempt(parts, rerun=True)), report, say)
         consent(changes)
-        return _finish(parts, wanted, _changed(parts, wanted, say), report, say)
+        return _finish(parts, wanted, _changed(parts, wanted, say, rerun=failed is not None), report, say)
     places = ordered(wanted.places, parts.live(parts.read()), say)
     if machine is not None:
         say(f"{machine.name} never served and never will: {hopeless}")
@@ -88,10 +87,10 @@ def up(
     return _finish(parts, wanted, over(parts, places, say), report, say)
 
 
-def _changed(parts: Parts, wanted: Wanted, say: Callable[[str], None]) -> Placed:
+def _changed(parts: Parts, wanted: Wanted, say: Callable[[str], None], *, rerun: bool) -> Placed:
     """Change what there is. One that was replaced, with the operator's consent, may get its successor elsewhere."""
     try:
-        return Placed(attempt(parts))
+        return Placed(attempt(parts, rerun=rerun))
     except FlexserveError as error:
         if not error.elsewhere or len(wanted.places) < 2 or _existing(parts) is not None:
             raise

@@ -13,7 +13,7 @@ from flexserve.lifecycle.state import Status
 from flexserve.lifecycle.up import Served, Wanted, WrongMachine, up
 from flexserve.lifecycle.wait import until_serving
 from infra.targets.protocol import Failure, State
-from tests.cli.fakes import NEW, START, WINDOW_S, World, boot, created, failed_boot, fails, machine
+from tests.cli.fakes import NEW, OLD, START, WINDOW_S, World, boot, created, failed_boot, fails, machine
 from verdict.errors import BadConfig, FlexserveError, Gone, Interrupted, MissingProgram, NoAccess, NoCapacity, Refused, TimedOut
 from verdict.exit_codes import ExitCode
 
@@ -116,6 +116,26 @@ def test_a_failed_boot_with_nothing_changed_runs_again_on_the_same_machine():
     assert any("failed in phase token: secret hf-token is empty" in line for line in said)
     assert served.answer.ok and not served.already
     assert (seen[0].state, seen[0].current) == (State.FAILED, False)
+
+
+@pytest.mark.parametrize(
+    ("report", "call"),
+    [
+        (failed_boot(), "rerun"),  # what is changed may be beside the machine: a right that the boot wanted
+        (boot(), "up"),
+        (boot("failed", script=NEW), "up"),  # of a script that is not wanted any more
+    ],
+)
+def test_a_change_is_not_judged_by_a_boot_that_failed_before_it(report, call):
+    def changed(world: World) -> Changes:
+        script = NEW if call == "rerun" else OLD
+        world.lives(report, script=script)
+        world.clock.on_sleep = [lambda: setattr(world.live, "report", boot(script=script))]
+        return Changes({"update": 1})
+
+    world = World(previewed=Changes({"update": 1}), ups=changed).lives(report)
+    served, _, _ = run(world)
+    assert served.answer.ok and world.calls[:2] == ["preview", call]
 
 
 def test_a_rerun_that_fails_again_ends_with_its_own_cause():
