@@ -10,7 +10,7 @@ from flexserve.lifecycle.build import parts, tunnel
 from flexserve.lifecycle.down import Gone, Receipt, down
 from flexserve.lifecycle.earlier import unknown
 from flexserve.output import Output, dollars
-from flexserve.project import find
+from flexserve.project import Project, find
 from infra.duration import words
 from infra.targets.protocol import DeploymentRef
 from verdict.errors import BadConfig, FlexserveError
@@ -19,15 +19,31 @@ from verdict.exit_codes import ExitCode
 
 def run(stack: str, output: Output, *, yes: bool, purge: bool) -> ExitCode:
     """Destroy and look. Exit 7 when something is left, otherwise the engine's own error, otherwise 0."""
-    surroundings = parts(find(), stack, output.say)
+    project = find()
+    surroundings = parts(project, stack, output.say)
     if not yes:
         _ask(stack)
     gone = down(surroundings, purge=purge, say=output.say, tokens=_tokens)
     if not gone.left_behind and gone.engine_error is not None:
         gone.engine_error.way_out = f"nothing of it bills any more, only Pulumi's state still has it; {gone.engine_error.way_out}"
         raise gone.engine_error
+    if purge and (word := secret(project, stack)):
+        output.say(f"not deleted: {word}")
     output.result(gone.as_dict(), page(gone))
     return ExitCode.LEFT_BEHIND if gone.left_behind or gone.alone else ExitCode.DONE
+
+
+def secret(project: Project, stack: str) -> str:
+    """The secret that the stack reads, which is no part of the deployment; empty without one, or where the plan cannot be made."""
+    from flexserve.commands.plan import load
+    from flexserve.secret.store import stays
+
+    try:
+        plan = load(project, stack)
+    except FlexserveError:
+        return ""
+    ref = plan.boot.secret
+    return stays(ref, next((s.per_month for s in plan.stays if s.name == f"secret {ref.name}"), None)) if ref is not None else ""
 
 
 def _ask(stack: str) -> None:

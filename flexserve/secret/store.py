@@ -29,6 +29,20 @@ class Checked:
         return self.exists and self.enabled and self.readable is not False
 
 
+DELETES = {
+    "google-secret-manager": "gcloud secrets delete {name} --project {place}",
+    "aws-secrets-manager": "aws secretsmanager delete-secret --secret-id {name} --region {place}",
+}
+"""With what the operator deletes a secret: flexserve does not, since other stacks may read it."""
+
+
+def stays(ref: SecretRef, per_month: float | None) -> str:
+    """What is said of it when all else is deleted. `per_month`: dollars, None is unknown."""
+    price = "at a price that is not known" if per_month is None else f"${per_month:,.2f} a month"
+    delete = DELETES.get(ref.store, "").format(name=ref.name, place=ref.project)
+    return f"secret {ref.name} in {ref.project}, where it is there: yours, and bills {price}" + f" until `{delete}`" * bool(delete)
+
+
 class Store(Protocol):
     """One project's or region's store. Every method raises `NoAccess` when the cloud will not answer."""
 

@@ -7,10 +7,16 @@ import sys
 
 import pytest
 
+from catalog.loader import Catalog
+from flexserve.commands import down
+from flexserve.project import Project
 from flexserve.secret.aws import AwsStore
+from infra.clouds.aws import policies
 from infra.clouds.aws.session import NotThere, Session
+from infra.plan import make_plan
 from rehearsal.cloud.aws import LocalAwsCloud, Pace
 from tests.cli.conftest import document
+from tools.docs.sagemaker_rights import actions, load
 from verdict.errors import BadConfig, FlexserveError
 
 SENTINEL = "hf_SENTINEL0123456789"
@@ -70,6 +76,24 @@ def test_check(cloud, flexserve):
     assert SENTINEL not in out and "GetSecretValue" not in str(cloud.requests()[before:])
 
 
+def test_check_asks_iam_what_the_role_may(cloud, monkeypatch):
+    """And for no right that the page does not give to whoever runs it."""
+    monkeypatch.setenv("AWS_REGION", cloud.region)
+    cloud.put_secret("hf-token", SENTINEL)
+    arn = cloud.call("secretsmanager", "DescribeSecret", SecretId="hf-token")["ARN"]
+    before = len(cloud.log.entries())
+    for name, on in (("fs-reads", arn), ("fs-other", f"{arn}x")):
+        cloud.call("iam", "CreateRole", RoleName=name, AssumeRolePolicyDocument=policies.trust("sagemaker.amazonaws.com"))
+        text = policies.document(policies.allow("secretsmanager:GetSecretValue", on))
+        cloud.call("iam", "PutRolePolicy", RoleName=name, PolicyName="own", PolicyDocument=text)
+    store = AwsStore(Session(cloud.region))
+    checked = [store.check("hf-token", name, granted=True) for name in ("fs-reads", "fs-other", "fs-nobody")]
+    assert [found.readable for found in checked] == [True, False, None], checked
+    store.put("hf-token", SENTINEL)
+    asked = {action for entry in cloud.log.entries()[before:] for action in entry.actions}
+    assert asked <= actions(load().of("secret")) and "iam:SimulatePrincipalPolicy" in asked
+
+
 @pytest.mark.parametrize("command", ["put", "check"])
 def test_without_a_right_it_is_no_access(cloud, flexserve, piped, command):
     cloud.deny("secretsmanager:DescribeSecret")
@@ -81,6 +105,22 @@ def test_without_a_right_it_is_no_access(cloud, flexserve, piped, command):
 def test_a_name_that_secrets_manager_does_not_find_is_refused():
     with pytest.raises(BadConfig, match="hyphen"):
         AwsStore(Session("us-east-1")).put("my-secret", "x")
+
+
+def test_purge_says_what_becomes_of_the_secret(monkeypatch, root, sagemaker_t4, tpu_v6e):
+    """It is no part of the deployment: it is named with its price, and how to delete it."""
+    assert down.secret(Project(root), "sagemaker-t4") == ""  # it names none
+    assert down.secret(Project(root), "nosuch") == ""
+    for made, says in (
+        (
+            sagemaker_t4("secret.name=hf-token"),
+            "$0.40 a month until `aws secretsmanager delete-secret --secret-id hf-token --region us-east-2`",
+        ),
+        (tpu_v6e(), "at a price that is not known until `gcloud secrets delete hf-token --project acme-1`"),
+    ):
+        plan = make_plan(made, Catalog.load())
+        monkeypatch.setattr("flexserve.commands.plan.load", lambda *_, plan=plan: plan)
+        assert down.secret(Project(root), "s").endswith(says) and "yours" in down.secret(Project(root), "s")
 
 
 class Told:

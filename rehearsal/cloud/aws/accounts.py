@@ -1,4 +1,4 @@
-"""Who one is (STS), and how much one may have (Service Quotas)."""
+"""Who one is (STS), how much one may have (Service Quotas), and what a role may (IAM)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ from rehearsal.cloud.aws.state import State
 def caller_identity(state: State, call: Call) -> Result:
     """GetCallerIdentity."""
     return {"UserId": call.caller.user_id, "Account": state.account, "Arn": call.caller.arn}
+
+
+def simulate(state: State, call: Call) -> Result:
+    """SimulatePrincipalPolicy of a role: as its own requests are decided."""
+    arn = str(call.params["PolicySourceArn"])
+    role = state.roles.role(arn.rpartition("/")[2])
+    if role is None:
+        raise AwsError("NoSuchEntity", f"Role with ARN {arn} cannot be found.", 404)
+    asked = [(action, resource) for action in call.params["ActionNames"] for resource in call.params.get("ResourceArns") or ["*"]]
+    decided = [(action, resource, state.may(role, action, resource)) for action, resource in asked]
+    return {
+        "EvaluationResults": [
+            {"EvalActionName": action, "EvalResourceName": resource, "EvalDecision": "allowed" if fine else "implicitDeny"}
+            for action, resource, fine in decided
+        ],
+        "IsTruncated": False,
+    }
 
 
 def _quota(state: State, quota: Quota, value: float) -> Json:

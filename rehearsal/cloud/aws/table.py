@@ -64,6 +64,7 @@ HANDLERS: Mapping[str, Handler] = {
     "scheduler.ListSchedules": scheduler.listed,
     "scheduler.ListTagsForResource": scheduler.tags,
     "scheduler.GetScheduleGroup": scheduler.group,
+    "iam.SimulatePrincipalPolicy": accounts.simulate,
     "sts.GetCallerIdentity": accounts.caller_identity,
     "service-quotas.GetServiceQuota": accounts.quota,
     "service-quotas.GetAWSDefaultServiceQuota": accounts.default_quota,
