@@ -294,6 +294,23 @@ def test_an_endpoint_that_moves_serves_unless_it_gets_another_configuration(stat
     assert reports.boot(look, after(9001)).state == state
 
 
+@pytest.mark.parametrize(
+    ("machines", "kind"),
+    [
+        ([STARTED] * 5, None),  # the same words of five machines that come up
+        ([CRASH, CRASH, CRASH], None),  # each once
+        ([STARTED, CRASH * 3, STARTED], "crash-loop"),
+        ([CRASH * 2, STARTED, [*STARTED, OOM, DIED]], None),  # one more may do; the other is not the worst
+    ],
+)
+def test_the_starts_of_several_machines_are_no_crash_loop_of_one(machines, kind):
+    look = seen(stream=379)
+    streams = [{"logStreamName": f"main/i-{n}", "creationTime": 1000.0 * n} for n in range(len(machines))]
+    lines = [Line(at, text, f"main/i-{n}") for n, texts in enumerate(machines) for at, text in enumerate(texts)]
+    found = verdict(reports.evidence(replace(look, streams=streams, lines=sorted(lines, key=lambda line: line.at)), after(500)))
+    assert (found.kind if found is not None else None) == kind
+
+
 def test_evidence_is_what_was_looked_at():
     told = reports.evidence(seen(stream=379, said=SAID[:1]), BEGAN + timedelta(seconds=400))
     assert (told.since, told.streams, told.lines) == (400, 1, ["Starting to load model x"])

@@ -15,7 +15,7 @@ from infra.clouds.aws import marks
 from infra.clouds.aws.session import NotThere
 from infra.targets.sagemaker import log
 from infra.targets.sagemaker.during import Move, Stage, deployment
-from infra.targets.sagemaker.verdicts import MOVING, Evidence
+from infra.targets.sagemaker.verdicts import MOVING, Evidence, restarts
 from startup.phases import BootStatus, Phase
 
 if TYPE_CHECKING:
@@ -185,11 +185,15 @@ def _failed(seen: Look) -> bool:
 
 
 def _told_lines(seen: Look) -> list[str]:
-    """What the containers said that the verdict is about: of an update that failed, those that came last."""
-    if _failed(seen) and seen.streams:
-        last = str(max(seen.streams, key=lambda s: s.get("creationTime", 0))["logStreamName"])
-        return [line.text for line in seen.lines if line.stream == last]
-    return [line.text for line in seen.lines]
+    """What the container said that the verdict is about: of the machine whose server ended most often, then of the newest one.
+
+    Each machine has a stream of its own, and the same words of two machines are no second start.
+    """
+    by: dict[str, list[str]] = {}
+    for line in seen.lines:
+        by.setdefault(line.stream, []).append(line.text)
+    began = {str(s["logStreamName"]): int(s.get("creationTime", 0)) for s in seen.streams}
+    return by[max(by, key=lambda stream: (restarts(by[stream]), began.get(stream, 0)))] if by else []
 
 
 def boot(seen: Look, now: datetime, failed: str = "") -> BootStatus:

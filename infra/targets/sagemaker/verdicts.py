@@ -90,7 +90,7 @@ class Evidence:
     """One look at an endpoint. Times are seconds of the cloud's clock.
 
     `since`: how long it has been on its way (since its create or last update). `streams`: log streams that began since. `lines`:
-    the newest of them, oldest first. `rolled_back`: an update failed, and what was before goes on serving.
+    what one of them says, oldest first. `rolled_back`: an update failed, and what was before goes on serving.
     """
 
     status: str
@@ -112,14 +112,19 @@ class Evidence:
 
     @property
     def restarts(self) -> int:
-        """How often the server ended, as far as the log tells: by its supervisor's words, or by its first line coming again."""
-        said = [line for line in self.lines if line.strip() and not _ACCESS.search(line)]
-        deaths = sum(1 for line in said if DIED.search(line))
-        if any(DEAD.search(line) for line in said):
-            deaths = max(deaths, RESTARTS)
-        first = _TIMES.sub("0", said[0]) if said else ""
-        again = sum(1 for line in said if _TIMES.sub("0", line) == first) - 1 if said else 0
-        return max(deaths, again)
+        """How often the server ended, as far as the log tells."""
+        return restarts(self.lines)
+
+
+def restarts(lines: Sequence[str]) -> int:
+    """How often the server of one machine ended: by its supervisor's words, or by its first line coming again."""
+    said = [line for line in lines if line.strip() and not _ACCESS.search(line)]
+    deaths = sum(1 for line in said if DIED.search(line))
+    if any(DEAD.search(line) for line in said):
+        deaths = max(deaths, RESTARTS)
+    first = _TIMES.sub("0", said[0]) if said else ""
+    again = sum(1 for line in said if _TIMES.sub("0", line) == first) - 1 if said else 0
+    return max(deaths, again)
 
 
 def verdict(e: Evidence) -> FlexserveError | None:
