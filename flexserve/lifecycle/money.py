@@ -41,12 +41,13 @@ def spent(outputs: Mapping[str, object], machine: Machine | None, started: datet
     """From the start to the end.
 
     A machine that is gone, or failed, ended at a time that nobody told, which may have been before. One that scales may have had
-    more machines than the fewest, which the price is of.
+    more machines than the fewest, which the price is of; one that was updated had twice as many for a while.
     """
     periods = prices(outputs)
     if started is None or not periods:
         return Spent(None)
-    over, under, changed = machine is None or bool(machine.dead), scales(outputs), len(periods) > 1
+    over, changed = machine is None or bool(machine.dead), len(periods) > 1
+    under = scales(outputs) or (machine is not None and machine.updated and not changed)
     vague = (over and under) or (changed and not under)
     how = ABOUT if vague else MOST if over else LEAST if under else EXACT
     return Spent(_sum(periods, started.timestamp(), end.timestamp()), how, periods)

@@ -52,6 +52,7 @@ class Machine:
     expires_at: datetime | None
     labels: Mapping[str, str]
     provisioning: str = ""  # how it was really given, in the catalog's words (flex_start, spot, on_demand); empty: cannot tell
+    updated: bool = False  # moved to other machines since its create, which ran beside the old ones for a while
     dead: str = ""  # why it never served, never will and cannot be changed: it is deleted and made anew. Empty for all others
 
 

@@ -30,6 +30,8 @@ CASES = [
     ("more machines, then fewer", {"prices": [[AT, 1.472], [AT + 1800, 0.736]]}, machine(), 1.84, "about"),
     ("it scales", SCALES, machine(), 1.472, "at least"),
     ("it scales and changed", {**SCALES, **T4_L4}, machine(), 1.8627, "at least"),
+    ("updated at one price", {"price_per_hour": 0.5}, machine(updated=True), 1.0, "at least"),
+    ("updated to another price", T4_L4, machine(updated=True), 1.8627, "about"),
     ("gone, nobody knows when", {"price_per_hour": 0.5}, GONE, 1.0, "at most"),
     ("failed, nobody asked when", {"price_per_hour": 0.5}, FAILED, 1.0, "at most"),
     ("gone, and it scaled", SCALES, GONE, 1.472, "about"),

@@ -68,9 +68,11 @@ def test_after_an_update_the_new_script_runs(scene):
     watch = scene.live.watch(scene.ref)
     scene.move("ml.g6.xlarge", script="6" * 64)
     assert "is Updating" in scene.live.held(scene.ref) and watch.look() is None
+    assert not scene.live.find(scene.ref).updated
     scene.cloud.clock.advance(1200)
     status = scene.live.boot(scene.ref)
     assert (status.state, status.script) == ("serving", "6" * 64) and watch.look() is None
+    assert scene.live.find(scene.ref).updated
 
 
 def test_one_that_is_taken_back_in_silence_is_told_by_the_run_that_saw_it_move_and_by_the_program(scene):

@@ -74,6 +74,7 @@ class Live:
             created_at=found["CreationTime"].astimezone(UTC),
             expires_at=marks.expiry(labels),
             labels=labels,
+            updated=reports.updated(self._session, found),
             dead=reports.dead(found),
             provisioning="on_demand",
         )

@@ -116,6 +116,15 @@ def dead(endpoint: Mapping[str, Any]) -> str:
     return str(endpoint.get("FailureReason") or "SageMaker gives no reason")
 
 
+def updated(session: Session, endpoint: Mapping[str, Any]) -> bool:
+    """Whether it has another configuration than at its create: that one was made before it."""
+    try:
+        config = session.call("sagemaker", "describe_endpoint_config", EndpointConfigName=endpoint["EndpointConfigName"])
+    except NotThere:
+        return False
+    return bool(config["CreationTime"] > endpoint["CreationTime"])
+
+
 def describe(session: Session, names: Names) -> dict[str, Any] | None:
     """SageMaker's description of the endpoint; None where there is none."""
     try:
