@@ -97,6 +97,7 @@ def test_a_state_that_knows_of_nothing_does_not_say_that_nothing_bills(monkeypat
     for module in (command, status_command):
         monkeypatch.setattr(module, "find", lambda: None)
         monkeypatch.setattr(module, "parts", lambda *_: made.parts())
+    monkeypatch.setattr(command, "secret", lambda *_: "")
     assert command.run("s", Output(), yes=True, purge=True) is ExitCode.LEFT_BEHIND
     assert status_command.run("s", Output(), wait=False, timeout="30m", boot=False) is ExitCode.CANNOT_TELL
     assert "cause  not this state's: deployment id9 of s" in capsys.readouterr().out
