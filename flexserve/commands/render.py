@@ -14,6 +14,7 @@ from verdict.exit_codes import ExitCode
 if TYPE_CHECKING:
     from infra.deployment import Deployment
     from infra.plan import Plan
+    from startup.spec import BootSpec
 
 
 def run(
@@ -22,7 +23,7 @@ def run(
     """Print the script (or the stub) byte for byte; with --json its hash and whether everything in it is pinned."""
     from startup.render import render
 
-    project = find()
+    project, state = find(), None
     plan = load(project, stack, sets, allow)
     if live:
         state = project.state(stack)
@@ -30,7 +31,8 @@ def run(
             raise FlexserveError(f"{stack} is not up, so nothing was resolved", way_out="render it without --live")
         plan = as_kept(plan.deployment, state.kept, allow)
     rendered = render(plan.boot)
-    text = (rendered.stub if stub else rendered.script).decode()
+    shown = render(as_shown(plan, state.kept)) if live and state is not None else rendered
+    text = (shown.stub if stub else shown.script).decode()
     if output.as_json:
         pinned = plan.boot.resolved
         document = {"stack": stack, "sha256": rendered.sha256, "resolved": pinned, "bytes": len(text.encode()), "text": text}
@@ -40,6 +42,15 @@ def run(
     if not plan.boot.resolved:
         output.say(f"unresolved: {', '.join(unresolved(plan))} (pinned at up); this is what would be rendered around that")
     return ExitCode.DONE
+
+
+def as_shown(plan: Plan, state: Mapping[str, object]) -> BootSpec:
+    """The boot with names that a target leaves as they are in its script, and resolves beside it (`as_resolved`)."""
+    from infra.kept import from_state
+    from infra.targets import registry
+
+    resolved = getattr(registry.module(plan.deployment.target.kind, "resources"), "as_resolved", None)
+    return resolved(plan.boot, from_state(state)) if resolved is not None else plan.boot
 
 
 def as_kept(deployment: Deployment, state: Mapping[str, object], allow: Sequence[str] = ()) -> Plan:

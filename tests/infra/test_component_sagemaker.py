@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from catalog.loader import Catalog
+from flexserve.commands.render import as_shown
 from infra.image_facts import ImageFacts
 from infra.kept import FACTS, OnChange
 from infra.settle import settle
@@ -235,6 +236,16 @@ def test_the_secret_is_named_by_its_arn_and_only_the_container_may_read_it(regis
     assert [s["Resource"] for s in readers] == [ARN]
     without, _, _ = register(*SECRET, "secret.grant=existing")
     assert not [s for s in statements(without) if "secretsmanager:GetSecretValue" in s["Action"]]
+
+
+def test_what_is_rendered_of_a_live_endpoint_names_the_secret_as_the_container_does(sagemaker_t4, sagemaker_l4):
+    s = settle(sagemaker_t4(*SECRET), Catalog.load(), None, at(), answers(TODAY))
+    live = as_shown(s.plan, s.kept.as_state())
+    assert f'env FLEXSERVE_SECRET_ARN="{ARN}"' in render(live).script.decode()
+    assert 'env FLEXSERVE_SECRET_ARN="hf-token"' in render(s.plan.boot).script.decode()  # what the script's hash is made of
+    assert image.image_key(live) == image.image_key(s.plan.boot)
+    without = settle(sagemaker_l4(), Catalog.load(), None, at(), answers(TODAY))
+    assert as_shown(without.plan, without.kept.as_state()) == without.plan.boot
 
 
 def test_scaling_tracks_what_the_stack_file_says(register):

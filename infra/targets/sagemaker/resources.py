@@ -73,6 +73,13 @@ def boot_spec(plan: Plan) -> BootSpec:
     return replace(plan.boot, sagemaker=sagemaker, secret=reference, environment=more)
 
 
+def as_resolved(boot: BootSpec, kept: Kept) -> BootSpec:
+    """As the container gets it: the secret by its ARN, which is no part of what the script's hash is made of."""
+    if boot.sagemaker is None or "secret" not in kept.choices:
+        return boot
+    return replace(boot, sagemaker=replace(boot.sagemaker, secret_arn=kept.value("secret")))
+
+
 def wanted(deployment: Deployment, place: str) -> dict[str, Wanted]:  # noqa: ARG001 - there is one place
     """The keys that are decided at create. All else of an endpoint changes in place: a new configuration, blue/green."""
     c = cast("Config", deployment.target)
@@ -120,8 +127,7 @@ def model(plan: Plan, kept: Kept, image_uri: str, role_arn: str) -> Args:
 
 def container_environment(plan: Plan, kept: Kept) -> dict[str, str]:
     """As the container gets it: the secret by its ARN, where it was asked for."""
-    found = image.environment(plan.boot)
-    return {**found, "FLEXSERVE_SECRET_ARN": kept.value("secret")} if "secret" in kept.choices else found
+    return image.environment(as_resolved(plan.boot, kept))
 
 
 def configuration(plan: Plan, kept: Kept, boot: Rendered, model_name: object, count: object = None) -> Args:
