@@ -56,15 +56,14 @@ def _arn(scene, id_):
     return found["logGroupArn"]
 
 
-@pytest.mark.parametrize(("role", "later", "goes_on"), [(True, 0, True), (True, WINDOW_S + 1, False), (False, 0, False)])
-def test_roles_before_the_windows_end_are_of_somebody_who_is_at_work(scene, role, later, goes_on):
+def test_a_role_before_the_windows_end_is_of_somebody_who_is_at_work(scene):
     left(scene, scene.ref.id)
-    if role:
-        here = rights.repository_arn(REGION, scene.cloud.account, scene.names.base)
-        scene.role(scene.names.run, rights.SAGEMAKER, rights.run(REGION, scene.names, here))
-    scene.cloud.clock.advance(later)
-    ((says, kept),) = told(scene).values()
-    assert ("role" in says) is goes_on and kept == ["log-group"]
+    here = rights.repository_arn(REGION, scene.cloud.account, scene.names.base)
+    scene.role(scene.names.run, rights.SAGEMAKER, rights.run(REGION, scene.names, here))
+    says, kept = told(scene)[scene.ref.id]
+    assert says.startswith(f"role {scene.names.run} is there") and kept == ["log-group"]
+    scene.cloud.clock.advance(WINDOW_S + 1)
+    assert told(scene)[scene.ref.id] == ("", ["log-group"])
 
 
 def test_an_endpoint_that_another_state_made_goes_on(scene):
