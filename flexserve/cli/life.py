@@ -34,7 +34,7 @@ def build(stack: str, yes: bool, allow: Names, as_json: bool) -> int:
 @click.option("--wait/--no-wait", default=True, help="Wait until a chat completion comes back through the tunnel.")
 @timeout
 @click.option("--replace", is_flag=True, help="Consent to replacing a live machine.")
-@click.option("--wait-out", is_flag=True, help="If it fails: wait until the cloud lets go of it, then delete it.")
+@click.option("--wait-out", is_flag=True, help="If it fails: wait until the cloud lets go of what this `up` made, then delete it.")
 @json
 @debug
 def up(
