@@ -54,7 +54,8 @@ def test_a_machine_that_would_wait_for_a_build_is_refused_and_the_preview_before
     preview, _, update = ended.text.partition("Updating (")
     assert "an update would be refused: there is no build" in preview and "+ " in preview
     assert ended.failed_with("`flexserve build -s g5g-spot` makes it") and "there is no build" in update
-    assert shop.left() == [] and from_export(shop.export()) == ({}, {}, 0)  # and nothing is kept of it
+    told = from_export(shop.export())
+    assert shop.left() == [] and (told.outputs, told.kept) == ({}, {})  # and nothing is kept of it
 
 
 def test_up_asks_zone_after_zone_and_makes_one_machine(shop):
