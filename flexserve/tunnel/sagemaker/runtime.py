@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from infra.access import SageMaker
+from infra.clouds.aws import models
 
 _READ_S = 490  # a little more than the service's own limit of 8 minutes
 _POOL = 64
@@ -16,13 +17,12 @@ class Runtime:
     """The endpoint's calls. Blocking: each runs in a thread."""
 
     def __init__(self, access: SageMaker, url: str | None = None) -> None:
-        import boto3
         from botocore.config import Config
 
         self._access = access
         # One attempt: a second one would make the model generate twice; OpenAI's clients retry by themselves.
         config = Config(read_timeout=_READ_S, connect_timeout=10, max_pool_connections=_POOL, retries={"total_max_attempts": 1})
-        session = boto3.Session(region_name=access.region)
+        session = models.session(access.region)
         self._has_credentials = session.get_credentials() is not None
         self._client = session.client("sagemaker-runtime", endpoint_url=url, config=config)
 

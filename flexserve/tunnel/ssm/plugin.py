@@ -23,6 +23,7 @@ from flexserve.programs import require
 from flexserve.tunnel.apart import apart
 from flexserve.tunnel.ssm.said import Said
 from infra.access import SESSION_MANAGER_PLUGIN, Ssm
+from infra.clouds.aws import models
 from verdict.errors import FlexserveError, NoAccess, TimedOut
 
 PLUGIN = SESSION_MANAGER_PLUGIN.name
@@ -104,10 +105,9 @@ def _exiting(pid: int) -> bool:
 def client(access: Ssm, url: str | None) -> Any:
     """The SSM client of the operator's credentials. Raises `NoAccess` when there are none, `MissingProgram` without the plugin."""
     require((SESSION_MANAGER_PLUGIN,))
-    import boto3
     from botocore.config import Config
 
-    session = boto3.Session(region_name=access.region)
+    session = models.session(access.region)
     if session.get_credentials() is None:
         raise NoAccess("no AWS credentials", way_out="run: aws sso login, or set AWS_PROFILE")
     # Two short tries: behind botocore's own five, of a minute each, a client would wait in silence.

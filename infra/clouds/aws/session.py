@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import cache
 from typing import Any
 
-from infra.clouds.aws import errors
+from infra.clouds.aws import errors, models
 from infra.clouds.clock import CLOUD, differs
 from infra.clouds.http import NoNetwork
 from verdict.errors import BadConfig, FlexserveError, NoAccess, TimedOut
@@ -135,7 +134,7 @@ class Session:
             retries = {"mode": "standard", "max_attempts": TRIES}
             config = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, retries=retries, region_name=self.region)
             try:
-                self._boto = self._boto or _boto(self.region)
+                self._boto = self._boto or models.session(self.region)
                 self._clients[service] = self._boto.client(service, config=config)
             except ValueError as error:  # botocore's own word for an address that is none
                 way_out = "check AWS_ENDPOINT_URL and the other settings of AWS"
@@ -146,24 +145,6 @@ class Session:
         date = (answer.get("ResponseMetadata") or {}).get("HTTPHeaders", {}).get("date")
         if date:
             self.date = CLOUD.hear(date) or self.date
-
-
-@cache
-def _models(path: str | None) -> Any:
-    """What botocore reads of AWS's APIs, read once in a process: 0.2 s a client otherwise. Credentials are not shared so."""
-    from botocore.loaders import create_loader
-
-    return create_loader(path)
-
-
-def _boto(region: str) -> Any:
-    """boto3 with the operator's credentials as they are now."""
-    import boto3
-    import botocore.session
-
-    core = botocore.session.get_session()
-    core.register_component("data_loader", _models(core.get_config_variable("data_path")))
-    return boto3.session.Session(botocore_session=core, region_name=region)
 
 
 def _meant(error: Any) -> FlexserveError:
