@@ -31,7 +31,11 @@ def build(stack: str, yes: bool, allow: Names, as_json: bool) -> int:
 @yes
 @allow
 @click.option("--build", is_flag=True, help="Make the build first where there is none (flexserve build).")
-@click.option("--wait/--no-wait", default=True, help="Wait until a chat completion comes back through the tunnel.")
+@click.option(
+    "--wait/--no-wait",
+    default=True,
+    help="Wait until a chat completion comes back through the tunnel; else until the engine is done: SageMaker's with InService.",
+)
 @timeout
 @click.option("--replace", is_flag=True, help="Consent to replacing a live machine.")
 @click.option("--wait-out", is_flag=True, help="If it fails: wait until the cloud lets go of what this `up` made, then delete it.")
