@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import sys
 import threading
@@ -12,8 +13,10 @@ import pytest
 
 from flexserve.project import Project
 from infra import halfread, program
+from infra.state import STACK_TYPE
 from verdict.errors import FlexserveError
 
+EXPORT = {"deployment": {"resources": [{"type": STACK_TYPE, "outputs": {"zone": "z"}}]}}
 LOAD = "invoke of pulumi:pulumi:readStackResourceOutputs failed: failed to load checkpoint: "
 
 
@@ -63,7 +66,7 @@ def test_a_command_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fake.parent.mkdir()
     fake.write_text(
         f"#!{sys.executable}\nimport pathlib, sys\nseen = pathlib.Path({str(tmp_path / 'seen')!r})\n"
-        'if seen.exists():\n    print(\'{"zone": "z"}\')\n'
+        f"if seen.exists():\n    print({json.dumps(EXPORT)!r})\n"
         "else:\n    seen.touch()\n    sys.exit('error: failed to load checkpoint: EOF')\n"
     )
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
