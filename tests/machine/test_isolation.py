@@ -15,8 +15,9 @@ from tests.machine.guest import TestGuest, eventually
 
 SCRIPT = """#!/bin/bash
 meta=http://metadata.google.internal/computeMetadata/v1/instance
-name=$(curl -s -H Metadata-Flavor:Google $meta/name)
-curl -s -H Metadata-Flavor:Google -X PUT --data "$name" $meta/guest-attributes/flexserve/name
+ask() { curl -sS --max-time 10 --retry 9 --retry-all-errors -H Metadata-Flavor:Google "$@"; }
+name=$(ask $meta/name)
+ask -X PUT --data "$name" $meta/guest-attributes/flexserve/name
 """
 SECRET = "https://secretmanager.googleapis.com/v1/projects/p/secrets/s/versions/latest:access"
 HUB = "https://huggingface.co/api/models/google/gemma-4-E2B-it"
@@ -48,7 +49,10 @@ def three(room: MachineRoom) -> Iterator[dict[str, One]]:
     for one in made.values():
         one.machine.start()
     for name, one in made.items():
-        assert one.guest.wait_reported("flexserve/name", 120) == name, one.machine.log()[-2000:]
+        try:
+            assert one.guest.wait_reported("flexserve/name", 120) == name
+        except TimeoutError as error:
+            raise AssertionError(f"{name}: {error}\n{one.machine.log()[-6000:]}") from error
     yield made
     for one in made.values():
         one.machine.delete()

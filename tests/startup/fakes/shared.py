@@ -9,15 +9,17 @@ from pathlib import Path
 class Shared:
     def __init__(self, folder):
         self.folder = Path(folder)
+        self.counting = threading.Lock()
 
     def fault(self, name, default=None):
         return json.loads((self.folder / "faults.json").read_text()).get(name, default)
 
     def count(self, name):
-        """How many times this was called before; for faults that pass."""
+        """How many times this was called before; for faults that pass. Two that ask at once are two."""
         file = self.folder / f"count.{name}"
-        number = int(file.read_text()) if file.exists() else 0
-        file.write_text(str(number + 1))
+        with self.counting:
+            number = int(file.read_text()) if file.exists() else 0
+            file.write_text(str(number + 1))
         return number
 
     def note(self, file, row):
