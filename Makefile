@@ -1,6 +1,6 @@
 # make setup      for an operator with a cloud account: environment, flexserve, Pulumi
 # make rehearse   everything, on this machine, with no account (STACK=tpu-v6e)
-# make test       what CI runs; PART=tunnel, g5g-spot or sagemaker: the tests of that part alone
+# make test       what CI runs, lint included; PART=tunnel, g5g-spot or sagemaker: the tests of that part alone
 # make prove-turing  the Turing patch, over every pinned vLLM release and the newest (fetches about 1.3 GB the first time)
 # make test-arm64  the spot script's own programs as arm64 ones, by qemu-user (fetches about 60 MB the first time)
 STACK ?= tpu-v6e
@@ -27,7 +27,7 @@ rehearse: setup-all
 	@.venv/bin/flexserve rehearse $(STACK)
 
 test: setup-tests
-	@.venv/bin/python -m tools.lint --beside .venv/bin/python -m pytest $(PYTEST) $(PART:%=--part %)
+	@.venv/bin/python $(if $(PART),,-m tools.lint --beside .venv/bin/python) -m pytest $(PYTEST) $(PART:%=--part %)
 
 # Root, and a kernel that runs arm64 programs: it says what to install where it does not.
 test-arm64: setup-tests
