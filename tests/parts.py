@@ -34,7 +34,7 @@ PARTS: Mapping[str, Sequence[str]] = {
         *_files("infra", "*_sagemaker"),
         *_files("startup", "endpoint", "image", "image_manifest"),
         *_files("plan", "rules_sagemaker"),
-        *_files("cli", "image_read", "watched"),
+        *_files("cli", "image_read", "let_go", "watched"),
         *_files("rehearsal", "again_sagemaker", "as_it_is_sagemaker", "life_sagemaker"),
     ),
 }

@@ -12,9 +12,9 @@ from flexserve.lifecycle.money import prices
 from flexserve.lifecycle.parts import Changes, EngineFailed, Parts
 from flexserve.lifecycle.state import Seen, describe, lived
 from infra.targets.protocol import Billable, CanHold, DeploymentRef, Life, LiveTarget
-from verdict.errors import FlexserveError, Interrupted, NoAccess
+from verdict.errors import FlexserveError, Interrupted, NoAccess, TimedOut
 
-HELD_S, LOOK_S = 80 * 60.0, 5.0
+HELD_S, LOOK_S, TRIES = 80 * 60.0, 5.0, 3
 
 
 @dataclass(frozen=True)
@@ -146,22 +146,40 @@ def let_go(parts: Parts, live: LiveTarget, ref: DeploymentRef, say: Callable[[st
     """Delete a machine that the cloud takes apart with something else of the stack (a role), and wait for its end: what went.
 
     The engine would delete both as soon as the cloud has begun, and does not know one whose create failed. While the cloud refuses
-    to delete it, that is waited for, 80 minutes at most. Raises as `LiveTarget.delete` does.
+    to delete it, that is waited for, 80 minutes at most; one that has begun to change since the look (it scales) is refused as
+    well, so it is asked three times. Raises as `LiveTarget.delete` does.
     """
     if not isinstance(live, CanHold):
         return ()
-    began, told = parts.clock.monotonic(), ""
-    while (held := live.held(ref)) and parts.clock.monotonic() - began < HELD_S:
+    until, tries = parts.clock.monotonic() + HELD_S, TRIES
+    while True:
+        _let_be(parts, live, ref, until, say)
+        holder = live.holder(ref)
+        if holder is None:
+            return ()
+        say(f"deletes {holder.kind} {holder.name} in {holder.where}; the rest goes once the cloud is done with it")
+        try:
+            live.delete(holder)
+        except (NoAccess, TimedOut):
+            raise
+        except FlexserveError as error:
+            tries -= 1
+            if not tries:
+                raise
+            say(f"{error.what}{f' ({error.why})' if error.why else ''}; asks again")
+            parts.clock.sleep(LOOK_S)
+        else:
+            return (holder,)
+
+
+def _let_be(parts: Parts, live: CanHold, ref: DeploymentRef, until: float, say: Callable[[str], None]) -> None:
+    """Wait while the cloud makes or changes it."""
+    told = ""
+    while (held := live.held(ref)) and parts.clock.monotonic() < until:
         if held != told:
             told = held
             say(f"{held}: the cloud deletes it only after that; waits")
         parts.clock.sleep(LOOK_S)
-    holder = live.holder(ref)
-    if holder is None:
-        return ()
-    say(f"deletes {holder.kind} {holder.name} in {holder.where}; the rest goes once the cloud is done with it")
-    live.delete(holder)
-    return (holder,)
 
 
 def _with_builder(parts: Parts, gone: Gone, *, purge: bool, say: Callable[[str], None]) -> Gone:
